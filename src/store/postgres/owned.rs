@@ -20,7 +20,7 @@ use super::{NOW, Tables};
 /// How much is kept in memory of what a crash of the database may take, in bytes.
 const MOST_KEPT: usize = 8 * 1024 * 1024;
 /// The longest block, in bytes. A longer record is several blocks.
-const LONGEST: usize = 16 * 1024 * 1024;
+const LONGEST: i32 = 16 * 1024 * 1024;
 /// How long the end of a claim waits for the database.
 const RELEASE: Duration = Duration::from_secs(2);
 /// For how long a confirmed append shows that the claim counts.
@@ -89,22 +89,7 @@ impl Claimed {
 
     fn append_once(&self, end: i64, block: &[u8], safe: bool) -> Result<bool, Failure> {
         let to = end.saturating_add(i64::try_from(block.len()).unwrap_or(i64::MAX));
-        // Each append is planned anew, so that it needs no connection of its own. That is most of its
-        // cost, so the usual statement is as plain as can be.
-        let parts = if block.len() <= LONGEST {
-            "$3, $2, $6 FROM held".to_owned()
-        } else {
-            format!(
-                "$3 + at, $2, substring($6 FROM at::int + 1 FOR {LONGEST})
-                 FROM held, generate_series(0, $4 - $3 - 1, {LONGEST}) AS at"
-            )
-        };
-        let sql = format!(
-            "WITH held AS (UPDATE @.fence SET end_off = $4, changed = {NOW}
-                 WHERE no = $1 AND epoch = $2 AND end_off = $3
-                 RETURNING set_config('synchronous_commit', $5, true))
-             INSERT INTO @.block SELECT $1, {parts} RETURNING 1"
-        );
+        let sql = "SELECT @.append($1, $2, $3, $4, $5, $6, $7)";
         let params = vec![
             int(self.claim.no),
             int(self.claim.epoch),
@@ -112,9 +97,10 @@ impl Claimed {
             int(to),
             text(if safe { "on" } else { "off" }.to_owned()),
             (Box::new(block.to_vec()), Type::BYTEA),
+            (Box::new(LONGEST), Type::INT4),
         ];
-        let rows = self.tables.driver.query(&sql, params, Repeat::No)?;
-        Ok(!rows.is_empty())
+        let rows = self.tables.driver.query(sql, params, Repeat::No)?;
+        Ok(rows.first().is_some_and(|row| row.get(0)))
     }
 
     /// Keeps a block that a crash of the database may take, and only as many as memory allows.

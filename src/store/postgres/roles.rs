@@ -27,7 +27,8 @@ const READ: &str = "
 const WRITE: &str = "
     GRANT INSERT ON @.session, @.fence, @.writer, @.block, @.torn, @.agent_id, @.note, @.words TO ?;
     GRANT UPDATE ON @.session, @.fence, @.writer, @.note, @.words TO ?;
-    GRANT DELETE ON @.words TO ?;";
+    GRANT DELETE ON @.words TO ?;
+    GRANT EXECUTE ON FUNCTION @.append TO ?;";
 
 const CLEAN: &str = "
     GRANT DELETE ON @.session, @.writer, @.block, @.torn, @.agent_id TO ?;";
@@ -45,7 +46,8 @@ pub(in crate::store) fn grant(place: &Path, role: &str, rights: Rights) -> Resul
         Rights::Clean => [READ, WRITE, CLEAN].concat(),
     };
     let name = format!("\"{}\"", role.replace('"', "\"\""));
-    let taken = "REVOKE ALL ON ALL TABLES IN SCHEMA @ FROM ?;";
+    let taken = "REVOKE ALL ON ALL TABLES IN SCHEMA @ FROM ?;
+        REVOKE ALL ON ALL FUNCTIONS IN SCHEMA @ FROM ?;";
     let sql = [taken, &granted].concat().replace('@', driver.schema());
     let done = driver.batch(&sql.replace('?', &name));
     done.map_err(|failure| tables::error(&driver, "grant rights in", failure))

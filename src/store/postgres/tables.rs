@@ -14,11 +14,13 @@ use super::address::Address;
 use super::driver::{Driver, Failure, Param, Repeat};
 
 /// The version of the tables that this program knows.
-const VERSION: i32 = 2;
-/// How the tables of version 1 are made.
-const VERSION_1: &str = include_str!("schema.sql");
-/// How they become those of version 2.
-const VERSION_2: &str = include_str!("version_2.sql");
+const VERSION: i32 = 3;
+/// How the tables of the first version are made, and how they become those of each later one.
+const STEPS: [&str; 3] = [
+    include_str!("schema.sql"),
+    include_str!("version_2.sql"),
+    include_str!("version_3.sql"),
+];
 
 /// The version of a store's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,13 +39,16 @@ pub(in crate::store) fn migrate(place: &Path) -> Result<bool, StoreError> {
     };
     let driver = Driver::new(Address::parse(place).map_err(failed)?);
     let version = version(&driver).map_err(|failure| error(&driver, "look at", failure))?;
-    let steps = match version {
-        None => [VERSION_1, VERSION_2].concat(),
+    let done = match version {
+        None => 0,
         Some(found) if found.current > VERSION => return Err(newer(&driver, found)),
-        Some(found) if found.current == 1 => VERSION_2.to_owned(),
-        Some(_) => return Ok(false),
+        Some(found) => usize::try_from(found.current).unwrap_or_default(),
     };
-    let made = driver.batch(&steps);
+    let steps = STEPS.get(done..).unwrap_or_default();
+    if steps.is_empty() {
+        return Ok(false);
+    }
+    let made = driver.batch(&steps.concat());
     made.map_err(|failure| error(&driver, "make the tables of", failure))?;
     Ok(true)
 }
