@@ -1,7 +1,10 @@
 //! What the agent says before it has answered, and of subagents.
 
+use std::path::MAIN_SEPARATOR;
 use std::sync::Arc;
 
+use crate::memory::FOLDER;
+use crate::message::quoted;
 use crate::serve::Agent;
 
 impl Agent {
@@ -23,7 +26,8 @@ impl Agent {
                 let call = r#"{"sessionId":"child","toolCall":{"toolCallId":"t","title":"Write"},"options":[]}"#;
                 agent.link.begin("session/request_permission", call)
             });
-            let wanted = format!(r#"{{"sessionId":"{session}","path":"/w/AGENT.md"}}"#);
+            let path = quoted(&format!("{FOLDER}{MAIN_SEPARATOR}AGENT.md"));
+            let wanted = format!(r#"{{"sessionId":"{session}","path":{path}}}"#);
             let file = agent.link.ask("fs/read_text_file", &wanted);
             members.push(format!(r#""_meta":{{"file":{file}}}"#));
             agent

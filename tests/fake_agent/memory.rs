@@ -8,6 +8,9 @@ use uuid::Uuid;
 
 use crate::message::{chunk, text_block};
 
+/// The folder of conversations that are not ours.
+pub(crate) const FOLDER: &str = if cfg!(windows) { r"C:\w" } else { "/w" };
+
 /// The time of all sessions, so that what tests see never differs.
 const WHEN: &str = "2026-01-02T03:04:05Z";
 
@@ -108,7 +111,7 @@ impl Session {
                 chunk("user_message_chunk", None, &text("and then")),
                 chunk("agent_message_chunk", None, &text("nothing")),
             ],
-            ..Self::new("/w")
+            ..Self::new(FOLDER)
         }
     }
 }

@@ -115,5 +115,5 @@ fn commands_of_sessions_need_not_say_so() {
         2,
         "unrecognized subcommand 'search'",
     );
-    assert!(runs(store, &["list", "--help"]).contains("Usage: rejoin sessions list"));
+    assert!(runs(store, &["list", "--help"]).contains(" sessions list [OPTIONS]"));
 }

@@ -107,8 +107,11 @@ fn search_without_hits() {
         "rejoin: there is no session with text that matches, of the kind prompt, with the agent a, \
          until 2026-01-01\n  hint: begin it with (?i) to match upper and lower case\n"
     );
-    let (_, text) = says(root.path(), &["sessions", "list", "--cwd", "/x"]);
-    assert_eq!(text, "rejoin: there is no session that works in /x\n");
+    let (_, text) = says(root.path(), &["sessions", "list", "--cwd", &elsewhere]);
+    assert_eq!(
+        text,
+        format!("rejoin: there is no session that works in {elsewhere}\n")
+    );
 }
 
 #[test]

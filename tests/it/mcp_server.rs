@@ -17,6 +17,7 @@ use tempfile::TempDir;
 
 use crate::sources::home;
 use crate::support::command::{command, fails};
+use crate::support::systems::FOLDER;
 
 /// A session in this folder with these records.
 fn session(store: &Path, cwd: &str, records: &[(Kind, Value)]) -> String {
@@ -124,12 +125,17 @@ fn conversations_are_listed_searched_and_read() {
             &format!("done {n}"),
         ));
     }
-    let kiosk = session(store, "/w", &records);
+    let kiosk = session(store, FOLDER, &records);
     let other = session(store, "/elsewhere", &turn("Fix the boat", "", "Fixed."));
-    let client = Client::start(store, &["--cwd", "/w"]);
+    let client = Client::start(store, &["--cwd", FOLDER]);
 
     let info = client.service.peer_info().unwrap();
-    assert!(info.instructions.as_ref().unwrap().contains("held in /w"));
+    assert!(
+        info.instructions
+            .as_ref()
+            .unwrap()
+            .contains(&format!("held in {FOLDER}"))
+    );
     let tools = client.runtime.block_on(client.service.list_all_tools());
     let names: Vec<_> = tools.unwrap().into_iter().map(|tool| tool.name).collect();
     assert_eq!(names, ["search", "read", "list"]);
@@ -197,7 +203,11 @@ fn conversations_are_listed_searched_and_read() {
     assert!(text.contains("\nneedle-17\n"), "{text}");
 
     for (tool, arguments, why) in [
-        ("read", json!({ "session": other }), "only those in /w"),
+        (
+            "read",
+            json!({ "session": other }),
+            format!("only those in {FOLDER}").as_str(),
+        ),
         (
             "read",
             json!({ "session": "x" }),
@@ -232,12 +242,12 @@ fn conversations_are_listed_searched_and_read() {
 fn all_folders_are_shown_only_if_that_is_asked_for() {
     let root = TempDir::new().unwrap();
     let store = root.path();
-    let mine = session(store, "/w", &turn("Fix the kiosk", "", "Fixed."));
+    let mine = session(store, FOLDER, &turn("Fix the kiosk", "", "Fixed."));
     session(store, "/elsewhere", &turn("Fix the boat", "", "Fixed."));
     let client = Client::start(store, &["--all"]);
     let (text, object) = client.answer("list", json!({}));
     assert_eq!(object["total"], 2, "{text}");
-    let (text, object) = client.answer("list", json!({ "folder": "/w/" }));
+    let (text, object) = client.answer("list", json!({ "folder": format!("{FOLDER}/") }));
     assert_eq!(object["sessions"][0]["session"], *mine, "{text}");
     assert_eq!(object["total"], 1);
     let (_, object) = client.answer("list", json!({ "limit": 1 }));
@@ -247,7 +257,7 @@ fn all_folders_are_shown_only_if_that_is_asked_for() {
     assert!(object.get("nextCursor").is_none());
     fails(
         store,
-        &["mcp", "--all", "--cwd", "/w"],
+        &["mcp", "--all", "--cwd", FOLDER],
         2,
         "cannot be used with",
     );

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::support::agent::GUARD;
+use crate::support::systems::FOLDER;
 
 /// How many requests may be read and not be answered, wherever they are between the two pipes: what
 /// may be under way, and what the writer's lane and the reader's buffers hold.
@@ -194,7 +195,11 @@ fn store() -> (tempfile::TempDir, String) {
     let client = Arc::new(Client::default());
     client.reads();
     let runtime = tokio::runtime::Runtime::new().expect("runtimes can be made");
-    let new = request(1, "session/new", &json!({ "cwd": "/", "mcpServers": [] }));
+    let new = request(
+        1,
+        "session/new",
+        &json!({ "cwd": FOLDER, "mcpServers": [] }),
+    );
     let made = runtime.block_on(serves(folder.path(), &client, [new].into_iter()));
     made.expect("it ends well");
     let messages = client.messages();
@@ -204,7 +209,7 @@ fn store() -> (tempfile::TempDir, String) {
     let id = id.expect("it has an id").to_owned();
     let client = Arc::new(Client::default());
     client.reads();
-    let place = json!({ "sessionId": id, "cwd": "/", "mcpServers": [] });
+    let place = json!({ "sessionId": id, "cwd": FOLDER, "mcpServers": [] });
     let text = "what is asked ".repeat(100);
     let prompt = json!({ "sessionId": id, "prompt": [{ "type": "text", "text": text }] });
     let requests = [
@@ -264,7 +269,7 @@ fn unread_history_pages() {
 fn unread_loads() {
     let count = 1_500;
     let (folder, session) = store();
-    let params = json!({ "sessionId": session, "cwd": "/", "mcpServers": [] });
+    let params = json!({ "sessionId": session, "cwd": FOLDER, "mcpServers": [] });
     let requests = (1..=count).map(move |id| request(id, "session/load", &params));
     let messages = floods(folder.path(), requests);
     assert_eq!(ids(&messages), (0..=count as u64).collect::<Vec<_>>());

@@ -15,6 +15,7 @@ use super::cases;
 use crate::support::agent::GUARD;
 use crate::support::json::Json;
 use crate::support::server;
+use crate::support::systems::local;
 
 const ID: &str = "sess_01902f3c-7b1e-7c3a-8f00-000000000001";
 const AT: &str = "2026-11-21T08:30:00.123Z";
@@ -96,12 +97,10 @@ fn line(seq: usize, forged: &Forged) -> Vec<u8> {
 }
 
 fn header() -> Forged {
-    forged(
-        "session",
-        &format!(
-            r#"{{"format":1,"sessionId":"{ID}","cwd":"/w","engine":{{"name":"local"}},"protocolVersion":1}}"#
-        ),
-    )
+    let header = format!(
+        r#"{{"format":1,"sessionId":"{ID}","cwd":"/w","engine":{{"name":"local"}},"protocolVersion":1}}"#
+    );
+    forged("session", &local(&header))
 }
 
 fn forged(kind: &'static str, payload: &str) -> Forged {
@@ -133,9 +132,10 @@ fn served(records: &[Forged], how: How) -> Vec<String> {
     let params = match how.method {
         "session/list" => r#"{"search":"a"}"#.to_owned(),
         "session/get" => format!(r#"{{"sessionId":"{ID}"}}"#),
-        _ => format!(
+        _ => local(&format!(
             r#"{{"sessionId":"{ID}","cwd":"/w","mcpServers":[],"replayFrom":{{"type":"start"}}}}"#
-        ),
+        ))
+        .into_owned(),
     };
     writeln!(
         to_server,

@@ -11,6 +11,7 @@ use rejoin::sys::{SessionId, Timestamp};
 
 use super::cases;
 use super::mutate::{mutated, mutations};
+use crate::support::systems::FOLDER;
 
 const ID: &str = "sess_01902f3c-7b1e-7c3a-8f00-000000000001";
 
@@ -50,7 +51,7 @@ fn records() -> impl Strategy<Value = Vec<Written>> {
 
 /// The bytes of a log of these records, header included.
 fn log(records: &[Written]) -> (Vec<u8>, Vec<Written>) {
-    let header = Header::new(&id(), "/w");
+    let header = Header::new(&id(), FOLDER);
     let header = serde_json::to_string(&header).unwrap();
     let mut all = vec![(Kind::Session, None, header)];
     all.extend_from_slice(records);

@@ -21,7 +21,12 @@ fn at_home(home: &Path, store: Option<&Path>, arguments: &[&str]) -> Command {
         rejoin.args(arguments).stdin(Stdio::null());
         rejoin
     };
-    rejoin.env_clear().env("HOME", home);
+    rejoin
+        .env_clear()
+        .env("HOME", home)
+        .env("USERPROFILE", home);
+    // Without it no program of Windows has sockets.
+    rejoin.envs(std::env::var_os("SystemRoot").map(|root| ("SystemRoot", root)));
     rejoin
 }
 

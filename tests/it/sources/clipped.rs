@@ -8,6 +8,7 @@ use super::client::Client;
 use super::home;
 use super::listed::{ROLLOUT, append};
 use super::opened::said;
+use crate::support::systems::FOLDER;
 
 /// The update of a replay that ends this tool call.
 fn end_of<'a>(client: &'a Client, call: &str) -> &'a Value {
@@ -27,7 +28,7 @@ fn early(client: &mut Client) -> Value {
 }
 
 fn open(client: &mut Client, id: &Value) {
-    let params = json!({ "sessionId": id, "cwd": "/", "mcpServers": [] });
+    let params = json!({ "sessionId": id, "cwd": FOLDER, "mcpServers": [] });
     client.call("session/load", params);
 }
 

@@ -109,7 +109,7 @@ qwen         1 imported
     assert_eq!(import(store, home, "codex"), [0, 0, 2, 0, 0]);
     let nothing = tempfile::tempdir().unwrap();
     let output = run(store, nothing.path(), &["import", "gemini"]);
-    let folder = nothing.path().join(".gemini/tmp");
+    let folder = nothing.path().join(".gemini").join("tmp");
     let expected = format!("gemini       no conversations in {}\n", folder.display());
     assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
     // A file that is no database is an error, and the other sources are read.
@@ -292,7 +292,11 @@ fn a_mistyped_source_is_guessed_and_folders_are_taken_as_the_tools_take_them() {
         let report = &reports[0];
         (report["imported"].clone(), report["folder"].clone())
     };
-    let there = home.path().canonicalize().unwrap();
+    let there = if cfg!(windows) {
+        home.path().to_owned()
+    } else {
+        home.path().canonicalize().unwrap()
+    };
     let (imported, folder) = found("CODEX_HOME", ".codex", "codex");
     assert_eq!(
         (imported, folder.as_str()),

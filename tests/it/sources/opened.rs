@@ -14,6 +14,7 @@ use super::client::Client;
 use super::listed::{ROLLOUT, append};
 use super::{copy, home};
 use crate::support::command::runs;
+use crate::support::systems::FOLDER;
 
 /// A line of the early version of Codex.
 pub(super) fn said(role: &str, text: &str) -> String {
@@ -38,7 +39,7 @@ fn texts(notified: &[Value]) -> Vec<String> {
 fn load(client: &mut Client, id: &Value) -> Vec<String> {
     client.call(
         "session/load",
-        json!({ "sessionId": id, "cwd": "/", "mcpServers": [] }),
+        json!({ "sessionId": id, "cwd": FOLDER, "mcpServers": [] }),
     );
     texts(&client.notified)
 }
@@ -134,7 +135,7 @@ fn one_is_forked_renamed_archived_and_deleted_like_any_session() {
     );
     let listed = client.list();
     let (first, second) = (&listed[0]["sessionId"], &listed[1]["sessionId"]);
-    let params = json!({ "sessionId": first, "cwd": "/", "mcpServers": [] });
+    let params = json!({ "sessionId": first, "cwd": FOLDER, "mcpServers": [] });
     let fork = client.call("session/fork", params);
     assert_ne!(fork["sessionId"], *first);
     let params = json!({ "sessionId": first, "title": "Another name" });
@@ -154,7 +155,7 @@ fn one_is_forked_renamed_archived_and_deleted_like_any_session() {
             .iter()
             .all(|session| session["sessionId"] != *first)
     );
-    let params = json!({ "sessionId": first, "cwd": "/", "mcpServers": [] });
+    let params = json!({ "sessionId": first, "cwd": FOLDER, "mcpServers": [] });
     let answer = client.ask("session/load", params);
     assert_eq!(answer["error"]["data"]["error"], "session_not_found");
 }
@@ -165,14 +166,14 @@ fn one_whose_file_is_gone_is_not_found() {
     let mut client = Client::new(store.path(), home.path(), &["codex"]);
     let id = client.list()[1]["sessionId"].clone();
     fs::remove_file(home.path().join(ROLLOUT)).unwrap();
-    let params = json!({ "sessionId": id, "cwd": "/", "mcpServers": [] });
+    let params = json!({ "sessionId": id, "cwd": FOLDER, "mcpServers": [] });
     let answer = client.ask("session/load", params);
     assert_eq!(answer["error"]["data"]["error"], "session_not_found");
     // And one that is not chosen is not, either.
     let mut client = Client::new(store.path(), home.path(), &["codex", "qwen"]);
     let id = client.list()[0]["sessionId"].clone();
     let mut client = Client::new(store.path(), home.path(), &["codex"]);
-    let params = json!({ "sessionId": id, "cwd": "/", "mcpServers": [] });
+    let params = json!({ "sessionId": id, "cwd": FOLDER, "mcpServers": [] });
     let answer = client.ask("session/load", params);
     assert_eq!(answer["error"]["data"]["error"], "session_not_found");
 }

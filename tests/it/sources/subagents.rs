@@ -15,6 +15,7 @@ use super::client::Client;
 use super::import::{import, listed};
 use super::{copy, home};
 use crate::support::command::runs;
+use crate::support::systems::FOLDER;
 
 const SESSION: &str = "5f0c8a52-1111-4222-8333-444455556666";
 
@@ -23,7 +24,7 @@ fn replayed(store: &Path, capability: &str) -> Vec<(String, Value)> {
     let (_, id) = listed(store).remove(0);
     let nowhere = tempfile::tempdir().unwrap();
     let mut client = Client::new(store, nowhere.path(), &[capability]);
-    let params = json!({"sessionId": id, "cwd": "/srv/app", "mcpServers": []});
+    let params = json!({"sessionId": id, "cwd": FOLDER, "mcpServers": []});
     client.call("session/load", params);
     let updates = client.notified.iter().map(|message| {
         let params = &message["params"];

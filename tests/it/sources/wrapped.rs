@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::home;
 use crate::support::command::command;
+use crate::support::systems::FOLDER;
 use crate::support::wrapped;
 
 /// The id of the thread of Codex that the fixtures have.
@@ -94,7 +95,7 @@ fn the_agent_that_has_it_is_asked_to_resume_it() {
     let listed = wrap.list();
     assert_eq!(listed.len(), 2);
     assert!(listed.contains(&THREAD.to_owned()), "{listed:?}");
-    let params = json!({ "sessionId": THREAD, "cwd": "/", "mcpServers": [] });
+    let params = json!({ "sessionId": THREAD, "cwd": FOLDER, "mcpServers": [] });
     wrap.call("session/load", &params);
     let resumed = received(home.path(), "session/resume");
     assert!(resumed[0].to_string().contains(THREAD), "{resumed:?}");
@@ -111,7 +112,7 @@ fn another_agent_gets_the_transcript() {
         listed.iter().all(|id| id.starts_with("sess_")),
         "{listed:?}"
     );
-    let params = json!({ "sessionId": listed[0], "cwd": "/", "mcpServers": [] });
+    let params = json!({ "sessionId": listed[0], "cwd": FOLDER, "mcpServers": [] });
     wrap.call("session/load", &params);
     let prompt = json!([{ "type": "text", "text": "And then?" }]);
     let params = json!({ "sessionId": listed[0], "prompt": prompt });

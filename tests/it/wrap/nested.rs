@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::command::command;
+use crate::support::systems::FOLDER;
 
 const REJOIN: &str = env!("CARGO_BIN_EXE_rejoin");
 
@@ -89,7 +90,7 @@ fn session_continues_after_kill_of_nested_wrap() {
     let (store, inner) = (folder.path().join("outer"), folder.path().join("inner"));
     let inner = ["--store", inner.to_str().unwrap(), "serve"];
     let mut first = Wrap::start(&store, &inner);
-    let new = first.answer("session/new", &json!({ "cwd": "/", "mcpServers": [] }));
+    let new = first.answer("session/new", &json!({ "cwd": FOLDER, "mcpServers": [] }));
     let session = new["result"]["sessionId"].as_str().unwrap().to_owned();
     let modes = &new["result"]["modes"];
     assert!(modes.is_object(), "{new}");
@@ -99,7 +100,7 @@ fn session_continues_after_kill_of_nested_wrap() {
     first.child.wait().unwrap();
 
     let mut second = Wrap::start(&store, &inner);
-    let place = json!({ "sessionId": session, "cwd": "/", "mcpServers": [] });
+    let place = json!({ "sessionId": session, "cwd": FOLDER, "mcpServers": [] });
     let load = second.answer("session/load", &place);
     assert_eq!(&load["result"]["modes"], modes, "{load}");
     assert_eq!(load["result"]["_meta"]["rejoin"]["holder"], Value::Null);
@@ -115,13 +116,13 @@ fn shared_store_lists_sessions_once() {
         let mut wrap = Wrap::start(store.path(), inner);
         let mut made = Vec::new();
         for text in ["/echo one", "/echo two"] {
-            let new = wrap.answer("session/new", &json!({ "cwd": "/", "mcpServers": [] }));
+            let new = wrap.answer("session/new", &json!({ "cwd": FOLDER, "mcpServers": [] }));
             let session = new["result"]["sessionId"].as_str().unwrap().to_owned();
             wrap.answer("session/prompt", &prompt(&session, text));
             made.insert(0, session);
         }
         assert_eq!(wrap.list(&json!({})), made);
-        assert_eq!(wrap.list(&json!({ "cwd": "/" })), made);
+        assert_eq!(wrap.list(&json!({ "cwd": FOLDER })), made);
         let counted = wrap.answer("session/list", &json!({ "search": "echo" }));
         assert_eq!(counted["result"]["total"], 2, "{counted}");
         wrap.end();
@@ -147,7 +148,7 @@ fn shared_store_lists_sessions_once() {
         let mut wrap = Wrap::start(store.path(), inner);
         let left = wrap.list(&json!({}));
         assert_eq!(left.len(), 2, "{left:?}");
-        let place = json!({ "sessionId": left[0], "cwd": "/", "mcpServers": [] });
+        let place = json!({ "sessionId": left[0], "cwd": FOLDER, "mcpServers": [] });
         let loaded = wrap.answer("session/load", &place);
         assert!(loaded["result"].is_object(), "{loaded}");
         wrap.end();
