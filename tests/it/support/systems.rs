@@ -24,6 +24,11 @@ const NOT_ON_WINDOWS: &[(&str, &str)] = &[
     ("cancel/sigterm_during_turn", SIGNALS),
     ("a_turn_is_cancelled_through_the_chain", SIGNALS),
     ("supervision/sigterm", SIGNALS),
+    ("supervision/interrupted_turn", SIGNALS),
+    (
+        "supervision/closed_output",
+        "the fake agent cannot close its output there",
+    ),
     ("fork/independent_of_source", INDEX),
     (
         "one_that_is_imported_or_deleted_here_is_listed_once_or_not_at_all",
@@ -61,7 +66,7 @@ const NOT_ON_WINDOWS: &[(&str, &str)] = &[
     ("tools/local_files", NAMES),
     ("tools/paths_outside_session", NAMES),
 ];
-const SIGNALS: &str = "there is no signal that asks a process to end";
+const SIGNALS: &str = "there are no signals that end a process";
 const INDEX: &str = "the index of a process that runs cannot be removed";
 const OFFSETS: &str = "its positions in the log count the bytes of a folder's name";
 const FOLDERS: &str = "the conversations of its fixtures lie in folders of Unix";
