@@ -142,7 +142,7 @@ fn conversations_are_listed_searched_and_read() {
 
     let (text, object) = client.answer("list", json!({}));
     assert!(
-        text.starts_with("1 conversation in /w:\n\nFix the kiosk\n"),
+        text.starts_with(&format!("1 conversation in {FOLDER}:\n\nFix the kiosk\n")),
         "{text}"
     );
     assert_eq!(object["sessions"][0]["session"], *kiosk);
@@ -278,6 +278,7 @@ fn conversations_of_other_tools_are_searched_and_read() {
     let (home, store) = (home(), TempDir::new().unwrap());
     let mut server = command(store.path(), &["mcp", "--all", "--sources", "all"]);
     server.env_clear().env("HOME", home.path());
+    server.env("USERPROFILE", home.path());
     let client = Client::of(server);
     let (_, listed) = client.answer("list", json!({}));
     assert!(listed["total"].as_u64().unwrap() > 10, "{listed}");

@@ -170,7 +170,9 @@ impl AgentTransport {
         };
         let ended = match child.how() {
             Some(how) => {
+                // Windows says "exit code" instead.
                 let how = how.replacen("exit status: ", "exit status ", 1);
+                let how = how.replacen("exit code: ", "exit code ", 1);
                 format!("ended before it answered `initialize` ({how})")
             }
             None => "closed its output before it answered `initialize`".to_owned(),

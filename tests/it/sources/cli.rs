@@ -24,7 +24,8 @@ fn at_home(home: &Path, store: Option<&Path>, arguments: &[&str]) -> Command {
     rejoin
         .env_clear()
         .env("HOME", home)
-        .env("USERPROFILE", home);
+        .env("USERPROFILE", home)
+        .env("LOCALAPPDATA", home.join("AppData"));
     // Without it no program of Windows has sockets.
     rejoin.envs(std::env::var_os("SystemRoot").map(|root| ("SystemRoot", root)));
     rejoin

@@ -32,6 +32,7 @@ impl Wrap {
         let flags = ["--record", record, "--resume", "--resume-blind"];
         let mut child = command(store, &[&wrap[..], &flags].concat())
             .env("HOME", home)
+            .env("USERPROFILE", home)
             .env_remove("CODEX_HOME")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

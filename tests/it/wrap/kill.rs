@@ -13,6 +13,7 @@ use crate::support::sessions::client::Client;
 use crate::support::sessions::logged::survivors;
 use crate::support::sessions::random::Random;
 use crate::support::sessions::seen::Asked;
+use crate::support::systems;
 use crate::support::wrapped::Wrapped;
 
 /// How often the program is killed on one store.
@@ -78,6 +79,9 @@ const KINDS: [&[&str]; 6] = [
 
 #[test]
 fn kill_loses_no_update_of_an_agent() {
+    if !systems::can_run("kill_loses_no_update_of_an_agent") {
+        return;
+    }
     if let Some(seed) = env::number("WRAP_SEED") {
         return case(seed);
     }
