@@ -4,7 +4,7 @@
     reason = "writes real files for the real binary"
 )]
 
-use std::path::Path;
+use std::path::{MAIN_SEPARATOR, Path};
 use std::process::Stdio;
 
 use rejoin::record::{Kind, line};
@@ -223,7 +223,7 @@ fn conversations_are_listed_searched_and_read() {
         (
             "list",
             json!({ "folder": "/elsewhere" }),
-            "rejoin mcp --cwd /elsewhere",
+            format!("rejoin mcp --cwd {MAIN_SEPARATOR}elsewhere").as_str(),
         ),
         ("list", json!({ "cursor": "x" }), "`cursor`"),
         ("search", json!({ "words": " " }), "no word to search for"),
