@@ -17,7 +17,7 @@ const LOG_LEVEL: &str = "warn";
 #[command(next_help_heading = "Global options")]
 pub(super) struct Global {
     /// Folder in which sessions are stored, or the address of a store in PostgreSQL.
-    // Environment variables may be set but empty, which counts as not set.
+    // A variable of the environment may be set but empty, which counts as not set.
     #[arg(long, global = true, env = STORE, value_name = "PLACE", value_parser = path())]
     store: Option<PathBuf>,
     /// Command that prints the password of the store's database, for each connection.
@@ -84,6 +84,16 @@ impl Global {
     pub(super) fn names_store(&self) -> bool {
         let store = self.store().map(Path::as_os_str);
         store.is_some() && std::env::var_os(STORE).as_deref() != store
+    }
+
+    /// Whether the command line has `--store` with nothing behind it, as a script does whose variable
+    /// is not set. In the environment, this counts as not set.
+    pub(super) fn names_no_store(&self) -> bool {
+        let is_empty = self
+            .store
+            .as_ref()
+            .is_some_and(|store| store.as_os_str().is_empty());
+        is_empty && std::env::var_os(STORE).is_none_or(|store| !store.is_empty())
     }
 
     /// Adds the store to each rejoin command that a message suggests, so that it finds the same

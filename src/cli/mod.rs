@@ -51,6 +51,8 @@ use std::sync::LazyLock;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 
+use crate::engine::agent::AgentNames;
+
 use exit::Failure;
 use global::Global;
 use output::Output;
@@ -115,7 +117,7 @@ enum Command {
     #[command(after_help = "Example:\n  rejoin stats --days 30")]
     Stats(stats::Args),
     /// Copy conversations of other tools, such as Claude Code and Codex, into the store.
-    #[command(after_help = "Example:\n  rejoin import --dry-run")]
+    #[command(after_help = "Example:\n  rejoin import codex")]
     Import(import::Args),
     /// Make a store in a database, check a store, copy sessions between stores.
     Store(stores::Args),
@@ -357,7 +359,17 @@ fn explain_wrap(error: &mut clap::Error, arguments: &[OsString]) {
     if word.starts_with('-') || !arguments.iter().any(|argument| argument == "wrap") {
         return;
     }
-    let tip = format!("write `--` before the agent's command: `rejoin wrap -- {word}`");
+    let behind = arguments.iter().skip_while(|argument| *argument != word.as_str());
+    let command: Vec<_> = behind.cloned().collect();
+    let name = AgentNames::program(&command);
+    let tip = match agents::meant(&name, &command) {
+        Some(meant) => format!("`{word}` is not an ACP agent with these arguments: {meant}"),
+        None => {
+            let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+            let words = printable::printable(&words.join(" "));
+            format!("write `--` before the agent's command: `rejoin wrap -- {words}`")
+        }
+    };
     error.remove(ContextKind::SuggestedArg);
     error.insert(
         ContextKind::Suggested,

@@ -21,6 +21,10 @@ pub(super) fn root(global: &Global) -> Result<PathBuf, Failure> {
 /// Where the store is, whatever is there: the folder or address that was given, or the platform's default for
 /// user data. A server answers its client with what is wrong.
 pub(super) fn named(global: &Global) -> Result<PathBuf, Failure> {
+    if global.names_no_store() {
+        return Err(Failure::usage("--store is empty")
+            .hint("name a folder, or leave it out for the usual store"));
+    }
     match global.store() {
         Some(root) if global.names_store() && place::has_password(root) => {
             let why = "a password on the command line is seen by all users of the machine";
@@ -43,6 +47,13 @@ pub(super) fn named(global: &Global) -> Result<PathBuf, Failure> {
 
 /// A store that was named: an address as it is, a folder from the root of the file system.
 pub(super) fn absolute(root: &Path) -> Result<PathBuf, Failure> {
+    if let Some(scheme) = place::unknown_scheme(root) {
+        let why = format!("stores of the kind `{scheme}` are not known: {}", root.display());
+        return Err(Failure::usage(why).hint(format!(
+            "name a folder, `./{}` if it is one, or an address such as postgres://HOST/DATABASE",
+            root.display()
+        )));
+    }
     if !place::is_address(root) {
         return std::path::absolute(root).map_err(|error| {
             Failure::new(format!("cannot find the store {}: {error}", root.display()))
@@ -72,6 +83,12 @@ pub(super) fn missing(root: &Path) -> Failure {
             "make its tables with `rejoin store migrate --store {shown}`"
         ));
     }
-    Failure::new(format!("there is no store at {}", root.display()))
-        .hint("mount its disk, or name another store with --store")
+    let failure = Failure::new(format!("there is no store at {}", root.display()));
+    if folders::data().as_deref() == Some(root) {
+        return failure.hint(
+            "the first session creates it: `rejoin setup` puts rejoin in front of the agents of \
+             your editor, and `rejoin demo` shows what it does",
+        );
+    }
+    failure.hint("mount its disk, or name another store with --store")
 }

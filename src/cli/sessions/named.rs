@@ -197,13 +197,14 @@ pub(super) fn unique_part<'a>(
     found.all(|other| other == first).then_some(first)
 }
 
-/// Whether an ID begins or ends with this.
+/// Whether an ID begins or ends with this, or its short form begins with it.
 fn is_part(id: &SessionId, text: &str) -> bool {
     let digits = id.digits();
     text.len() >= LEAST
         && (id.as_str().starts_with(text) && text.len() > id.as_str().len() - digits.len()
             || digits.starts_with(text)
-            || digits.ends_with(text))
+            || digits.ends_with(text)
+            || Short(SHORT).id(id).starts_with(text))
 }
 
 /// The short forms of IDs: their ends, so long that all are different.

@@ -16,6 +16,17 @@ pub fn is_address(place: &Path) -> bool {
     SCHEMES.iter().any(|scheme| text.starts_with(scheme))
 }
 
+/// What stands before the colon of a place that looks like an address, if no store has such addresses:
+/// `s3` of `s3://bucket`, and `postgres` of `postgres:/host/database`. A single letter is a drive.
+pub fn unknown_scheme(place: &Path) -> Option<String> {
+    let text = place.to_string_lossy();
+    let (scheme, _) = text.split_once(":/")?;
+    let is_scheme = scheme.len() > 1
+        && scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    (is_scheme && !is_address(place)).then(|| scheme.to_owned())
+}
+
 /// The place as it may be shown: an address without its password, and without the command that prints
 /// it.
 pub fn shown(place: &Path) -> String {
@@ -79,6 +90,25 @@ fn user_of(text: &str) -> Option<(&str, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_looks_like_an_address_is_no_folder() {
+        for (place, scheme) in [
+            ("s3://bucket/a", Some("s3")),
+            ("postgres:/host/db", Some("postgres")),
+            ("http://h", Some("http")),
+            ("postgres://host/db", None),
+            ("postgresql://host/db", None),
+            ("C:/data", None),
+            ("C:\\data", None),
+            ("/data/a:/b", None),
+            ("./s3:/b", None),
+            ("a:b/c", None),
+            ("data", None),
+        ] {
+            assert_eq!(unknown_scheme(Path::new(place)).as_deref(), scheme, "{place}");
+        }
+    }
 
     #[test]
     fn the_password_is_never_shown() {

@@ -2,7 +2,7 @@
 
 pub(in crate::cli) mod painter;
 
-use crate::cli::count::number;
+use crate::cli::count::number_of_some;
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
 use crate::cli::pager::{Pager, pager_stays};
@@ -15,16 +15,16 @@ use crate::store::Reader;
 
 use super::context::Context;
 use super::id::find_readable;
+use super::named::SESSION;
 use painter::Painter;
 
 /// What to show.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The session's ID.
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", help = SESSION)]
     id: String,
     /// Only the last N turns.
-    #[arg(long, value_name = "N", value_parser = number)]
+    #[arg(long, value_name = "N", value_parser = number_of_some)]
     last: Option<usize>,
     /// Print to the terminal itself, not through the pager. $PAGER names another pager than
     /// `less -FRX`.
