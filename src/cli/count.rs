@@ -17,14 +17,6 @@ pub(super) fn number(text: &str) -> Result<usize, String> {
     digits.then(read).ok_or_else(wrong)
 }
 
-/// The same for a number of things, of which there must be one at least.
-pub(super) fn number_of_some(text: &str) -> Result<usize, String> {
-    match number(text)? {
-        0 => Err("expected at least 1".to_owned()),
-        some => Ok(some),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,8 +33,6 @@ mod tests {
     fn numbers_are_digits() {
         assert_eq!(number("0"), Ok(0));
         assert_eq!(number("99999999999999999999999"), Ok(usize::MAX));
-        assert_eq!(number_of_some("1"), Ok(1));
-        assert_eq!(number_of_some("0"), Err("expected at least 1".to_owned()));
         for wrong in ["", "abc", "-1", "+1", "1.5", "1 "] {
             assert_eq!(
                 number(wrong),

@@ -359,16 +359,17 @@ fn explain_wrap(error: &mut clap::Error, arguments: &[OsString]) {
     if word.starts_with('-') || !arguments.iter().any(|argument| argument == "wrap") {
         return;
     }
-    let behind = arguments.iter().skip_while(|argument| *argument != word.as_str());
+    let behind = arguments
+        .iter()
+        .skip_while(|argument| *argument != word.as_str());
     let command: Vec<_> = behind.cloned().collect();
     let name = AgentNames::program(&command);
-    let tip = match agents::meant(&name, &command) {
-        Some(meant) => format!("`{word}` is not an ACP agent with these arguments: {meant}"),
-        None => {
-            let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
-            let words = printable::printable(&words.join(" "));
-            format!("write `--` before the agent's command: `rejoin wrap -- {words}`")
-        }
+    let tip = if let Some(meant) = agents::meant(&name, &command) {
+        format!("`{word}` is not an ACP agent with these arguments: {meant}")
+    } else {
+        let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+        let words = printable::printable(&words.join(" "));
+        format!("write `--` before the agent's command: `rejoin wrap -- {words}`")
     };
     error.remove(ContextKind::SuggestedArg);
     error.insert(

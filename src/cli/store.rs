@@ -48,7 +48,10 @@ pub(super) fn named(global: &Global) -> Result<PathBuf, Failure> {
 /// A store that was named: an address as it is, a folder from the root of the file system.
 pub(super) fn absolute(root: &Path) -> Result<PathBuf, Failure> {
     if let Some(scheme) = place::unknown_scheme(root) {
-        let why = format!("stores of the kind `{scheme}` are not known: {}", root.display());
+        let why = format!(
+            "stores of the kind `{scheme}` are not known: {}",
+            root.display()
+        );
         return Err(Failure::usage(why).hint(format!(
             "name a folder, `./{}` if it is one, or an address such as postgres://HOST/DATABASE",
             root.display()

@@ -28,8 +28,8 @@ they are listed and nothing is done. Commands of `rejoin sessions` may be given 
 
 On a terminal, lists are tables that fit its width (or that of `COLUMNS`), with local times and \
 colours (`NO_COLOR` and `CLICOLOR_FORCE` decide about these). For programs, `list` prints a line \
-for each session instead: ID, time in UTC, number of prompts, folder and title, with two spaces \
-between them; `--json` has everything.
+for each session instead: ID, time in UTC, number of prompts, folder and title, with two spaces or \
+more between them, and with `--source` the tool before all; `--json` has everything.
 
 ";
 
@@ -139,6 +139,42 @@ fn the_page_of_commands_is_what_help_says() {
         written == page,
         "{path} is not what `--help` says: run this test with UPDATE_FIXTURES=1"
     );
+}
+
+#[test]
+fn examples_are_understood() {
+    let root = TempDir::new().expect("a folder");
+    let page = page();
+    let examples: Vec<_> = page
+        .split("\nExample:\n  rejoin ")
+        .skip(1)
+        .map(|rest| rest.lines().next().unwrap_or_default())
+        .collect();
+    assert!(examples.len() > 20, "{examples:?}");
+    for example in examples {
+        let (options, command) = match example.split_once(" -- ") {
+            Some((options, command)) => (options, Some(command)),
+            None => (example, None),
+        };
+        // Every second part is between double quotes.
+        let mut words = Vec::new();
+        for (number, part) in options.split('"').enumerate() {
+            match number % 2 {
+                0 => words.extend(part.split_whitespace()),
+                _ => words.push(part),
+            }
+        }
+        // Help is printed only if what precedes it is right.
+        words.push("--help");
+        words.extend(command.iter().flat_map(|_| ["--", "agent"]));
+        let output = Command::new(env!("CARGO_BIN_EXE_rejoin"))
+            .args(&words)
+            .env("REJOIN_STORE", root.path())
+            .output()
+            .expect("it runs");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_ne!(output.status.code(), Some(2), "rejoin {example}: {text}");
+    }
 }
 
 #[test]

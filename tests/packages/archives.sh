@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Builds the archive of a release for this system with `dist`, installs it with the installer, which
 # gets it from a server on this machine, and makes the packages for npm and Python of it. Optimizes
-# nothing. On Linux with glibc, a program for glibc takes the place of the static one, for which
-# Rust's own toolchain has no standard library without a download.
+# nothing.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 cd "$root"
@@ -19,13 +18,6 @@ fail() {
     echo "not ok - $1" >&2
     exit 1
 }
-
-# A copy of the sources, of which only the release's targets differ.
-mkdir -p "$work/tree" target
-git ls-files -z | xargs -0 cp --parents --no-dereference --target-directory "$work/tree"
-ln -s "$root/target" "$work/tree/target"
-cd "$work/tree"
-sed -i.bak "s/\"${target/gnu/musl}\"/\"$target\"/" dist-workspace.toml
 
 cargo build --quiet --locked
 packaging/share/build target/debug/rejoin target/share
@@ -60,6 +52,7 @@ env -i HOME="$work/home" PATH=/usr/bin:/bin CARGO_HOME="$work/home/.cargo" REJOI
 [[ $("$work/home/.cargo/bin/rejoin" --version) == "$version" ]] || fail "the installed program"
 echo "ok - the installer installs it"
 
+mv "$work/served/rejoin-$target.tar.gz" "$work/served/rejoin-${target/gnu/musl}.tar.gz"
 packaging/release "$work/served" "$work/packages" >/dev/null
 tar -tzf "$work"/packages/rejoin-0*.tgz package/man/rejoin-wrap.1 >/dev/null || fail "the packages have the manual"
 if ! command -v uv >/dev/null; then

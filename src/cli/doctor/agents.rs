@@ -70,6 +70,8 @@ fn probed(
         }
         tasks.join_all().await
     });
+    // A process that an agent has left behind may keep its output open, and a thread reading it.
+    runtime.shutdown_background();
     probed.sort_by_key(|(order, _)| *order);
     Ok(probed.into_iter().map(|(_, probed)| probed).collect())
 }

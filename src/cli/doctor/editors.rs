@@ -6,10 +6,15 @@ use crate::cli::count::count;
 use crate::cli::known_agents::started_by;
 use crate::cli::look::Look;
 use crate::cli::programs::on_path;
-use crate::cli::setup::{Document, Editor, Entry, Folders, SettingsFile, has_twin};
+use crate::cli::setup::{
+    Command, Document, Editor, Entry, Folders, SettingsFile, has_twin, instead,
+};
 use crate::sys::program::is_program;
 
 use super::Finding;
+
+/// The commands of rejoin that editors start.
+const SERVING: [&str; 5] = ["serve", "wrap", "agent", "proxy", "attach"];
 
 pub(super) fn check(look: &Look) -> Vec<Finding> {
     let Some(folders) = Folders::of_user() else {
@@ -112,6 +117,17 @@ fn file(editor: Editor, path: &Path, folders: &Folders, look: &Look) -> Vec<Find
     found
 }
 
+/// Why rejoin does not start with the arguments of an entry.
+fn refused(command: &Command<'_>) -> Option<String> {
+    let word = command.argument(0).filter(|_| command.is_rejoin())?;
+    if word == "wrap" && command.wrapped().is_none() {
+        let why = "rejoin refuses these arguments: `--` belongs before the agent's command";
+        return Some(why.to_owned());
+    }
+    let is_known = word.starts_with('-') || SERVING.contains(&word);
+    (!is_known).then(|| format!("rejoin has no command `{word}` for an editor"))
+}
+
 /// What is wrong with the programs of an entry.
 fn programs(editor: Editor, entry: Entry<'_>, folders: &Folders) -> Option<Finding> {
     let command = entry.command()?;
@@ -141,12 +157,20 @@ fn programs(editor: Editor, entry: Entry<'_>, folders: &Folders) -> Option<Findi
             ));
         }
     }
+    if let Some(why) = refused(&command) {
+        return Some(Finding::error(check, why, "correct it in the settings"));
+    }
     if command.is_rejoin() && !command.program().contains(['/', '\\']) {
         return Some(Finding::warning(
             check,
             "the settings name rejoin without its path: an editor that is started from a desktop may not find it",
             "`which rejoin` prints the path to write instead",
         ));
+    }
+    if let Some(instead) = instead(&command) {
+        let program = command.agent().next().unwrap_or_default();
+        let why = format!("{program} is not an ACP agent with these arguments");
+        return Some(Finding::error(check, why, instead));
     }
     None
 }

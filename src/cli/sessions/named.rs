@@ -99,13 +99,20 @@ pub(super) struct Several<'a>(Vec<&'a Candidate>);
 
 /// What a name means among sessions of which the last used come first.
 pub(super) fn choose<'a>(text: &str, candidates: &'a [Candidate]) -> Choice<'a> {
-    let has_id = |one: &&Candidate| one.agent_ids.iter().any(|id| id == text);
-    let exact = candidates.iter().find(has_id);
     let last = candidates
         .first()
         .filter(|one| text == LAST && one.at.is_some());
-    if let Some(one) = exact.or(last) {
+    if let Some(one) = last {
         return Choice::One(&one.id);
+    }
+    // Agents that count their sessions give the same ID to several.
+    let has_id = |one: &&Candidate| one.agent_ids.iter().any(|id| id == text);
+    let mut exact: Vec<&Candidate> = candidates.iter().filter(has_id).collect();
+    exact.dedup_by(|one, other| one.id == other.id);
+    match exact[..] {
+        [] => {}
+        [one] => return Choice::One(&one.id),
+        _ => return Choice::Several(Several(exact)),
     }
     let words = text.trim().to_lowercase();
     let is_title = |one: &&Candidate| {
@@ -308,6 +315,19 @@ mod tests {
         ];
         let several = choose("cafe", &candidates);
         assert!(matches!(several, Choice::Several(Several(found)) if found.len() == 2));
+    }
+
+    #[test]
+    fn an_id_that_agents_gave_twice_is_not_clear() {
+        let candidates = [
+            candidate("1111aaaacafe", "same", "one"),
+            candidate("2222aaaabbbb", "same", "two"),
+            candidate("3333aaaadddd", "last", "three"),
+        ];
+        let several = choose("same", &candidates);
+        assert!(matches!(several, Choice::Several(Several(found)) if found.len() == 2));
+        let last = choose("last", &candidates);
+        assert!(matches!(last, Choice::One(id) if *id == candidates[0].id));
     }
 
     #[test]

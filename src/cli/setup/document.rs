@@ -410,7 +410,7 @@ impl<'d> Command<'d> {
     }
 
     /// An argument, if it is a text.
-    pub(super) fn argument(&self, number: usize) -> Option<&'d str> {
+    pub(in crate::cli) fn argument(&self, number: usize) -> Option<&'d str> {
         self.elements()
             .get(number)?
             .as_string_lit()

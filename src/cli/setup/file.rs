@@ -54,7 +54,7 @@ impl SettingsFile {
                 })?;
                 let target =
                     real(&self.path).map_err(|error| cannot("read", &self.path, &error))?;
-                write_new(&free, before, Some(&target))
+                write_whole(&free, before, Some(&target))
                     .map_err(|error| cannot("write", &free, &error))?;
                 Some(free)
             }
@@ -77,15 +77,7 @@ impl SettingsFile {
         };
         let folder = target.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder)?;
-        let mut name = target.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.part", std::process::id()));
-        let part = target.with_file_name(name);
-        let like = self.text.is_some().then_some(&*target);
-        let written = write_new(&part, text, like).and_then(|()| fs::rename(&part, &target));
-        if written.is_err() {
-            fs::remove_file(&part).ok();
-        }
-        written?;
+        write_whole(&target, text, self.text.is_some().then_some(&*target))?;
         if cfg!(unix) {
             File::open(folder)?.sync_all()?;
         }
@@ -164,6 +156,21 @@ fn real(path: &Path) -> io::Result<PathBuf> {
     } else {
         Ok(path.to_owned())
     }
+}
+
+/// Writes a file under another name first, with the permissions and the owner of `like`: a reader sees
+/// all of it or what was there before.
+fn write_whole(path: &Path, text: &str, like: Option<&Path>) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    let part = path.with_file_name(name);
+    // Of a process with this number that was killed.
+    fs::remove_file(&part).ok();
+    let written = write_new(&part, text, like).and_then(|()| fs::rename(&part, path));
+    if written.is_err() {
+        fs::remove_file(&part).ok();
+    }
+    written
 }
 
 /// Writes a new file with the permissions and the owner of another one.

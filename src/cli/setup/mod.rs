@@ -8,10 +8,12 @@ mod paste;
 mod tests;
 mod wrapping;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use regex::Regex;
 
+use crate::engine::agent::AgentNames;
 use crate::engine::choice::known::Known;
 use crate::protocol::v2::patch::patch;
 use crate::redact;
@@ -27,10 +29,10 @@ use super::paint::{PLAIN, Span, wrap};
 use super::printable::printable;
 use super::programs::{Rejoin, on_path};
 use super::width::width;
-use super::{store, terminal};
+use super::{agents, store, terminal};
 use wrapping::{Change, Outcome, Wrapper};
 
-pub(super) use document::{Document, Entry};
+pub(super) use document::{Command, Document, Entry};
 pub(super) use editor::{Editor, Folders};
 pub(super) use file::SettingsFile;
 pub(super) use wrapping::has_twin;
@@ -157,7 +159,8 @@ impl Setup<'_> {
         let shown = path_shown(file.path(), output);
         let document = parse(&file)?;
         let change = if self.args.undo {
-            let kept = kept.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+            // One that cannot be read, such as of a full disk, is no reason to leave everything.
+            let kept: Vec<_> = kept.iter().filter_map(|kept| parse(kept).ok()).collect();
             wrapping::unwrap(&document, &kept)
         } else {
             self.wrap(editor, &document)
@@ -169,6 +172,12 @@ impl Setup<'_> {
         }
         if change.text == old {
             return self.nothing(&change, output);
+        }
+        if let Err(broken) = Document::parse(&change.text) {
+            let why = format!(
+                "cannot change {shown} without breaking it ({broken}): nothing was changed"
+            );
+            return Err(Failure::new(why).hint("correct the entries in the editor"));
         }
         output.line("")?;
         show(old, &change.text, output)?;
@@ -279,6 +288,21 @@ impl Setup<'_> {
             }
         }
     }
+}
+
+/// What to use instead of a command that is known not to be an ACP agent, in words.
+pub(in crate::cli) fn instead(command: &Command<'_>) -> Option<String> {
+    let words: Vec<OsString> = command.agent().map(OsString::from).collect();
+    // A user who names the agent knows it.
+    let behind = command.wrapped().unwrap_or(0);
+    if (0..behind).any(|number| {
+        command
+            .argument(number)
+            .is_some_and(|word| word.starts_with("--name"))
+    }) {
+        return None;
+    }
+    agents::meant(&AgentNames::program(&words), &words)
 }
 
 /// Brings a file back.

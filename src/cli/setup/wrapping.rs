@@ -92,6 +92,8 @@ impl Wrapper<'_> {
             let new = known.filter(|_| !has_twin(document, entry));
             let env = entry.member("env").map(|env| document.source(&env.value));
             match (known, new.and_then(|new| self.entry_for(new, true, env))) {
+                // Two entries may be the same agent by different names.
+                (_, Some(new)) if added.iter().any(|(name, _)| *name == new.0) => {}
                 (_, Some(new)) => added.push(new),
                 (Some(_), None) if new.is_none() => {}
                 _ => entries.push((name, Outcome::NoCommand)),
@@ -245,9 +247,16 @@ fn unwrapped(
     before: Option<(&Document<'_>, Command<'_>)>,
 ) -> Vec<Edit> {
     let elements = command.elements();
+    // The user may wrap another program now.
+    let wraps = |before: &Command<'_>| {
+        command
+            .agent()
+            .next()
+            .is_some_and(|now| is_same(now, before.program()))
+    };
     let program = match &before {
-        Some((kept, before)) => kept.source(before.program),
-        None => document.source(&elements[agent]),
+        Some((kept, before)) if wraps(before) => kept.source(before.program),
+        _ => document.source(&elements[agent]),
     };
     let start = elements[0].start();
     let mut range = match elements.get(agent + 1) {
@@ -283,6 +292,16 @@ fn unwrapped(
     ]
 }
 
+/// Whether a program is what `setup` has made of another one, of which it writes the whole path.
+fn is_same(now: &str, before: &str) -> bool {
+    let name = |program: &str| {
+        let name = program.rsplit(['/', '\\']).next().unwrap_or_default();
+        let name = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+        name.to_lowercase()
+    };
+    now == before || name(now) == name(before)
+}
+
 /// The edits that remove the entries with these names, and the place for agents if that was made
 /// for them.
 fn without(document: &Document<'_>, names: &[&str], kept: &[Document<'_>]) -> Vec<Edit> {
@@ -301,8 +320,14 @@ fn without(document: &Document<'_>, names: &[&str], kept: &[Document<'_>]) -> Ve
         (Some(root), Some(place)) => {
             let alone = root.properties.len() == 1;
             let text = oldest.filter(|oldest| alone && oldest.root().is_none());
-            if let Some(before) = text.filter(|text| document.text.starts_with(text.text)) {
-                // There was nothing but comments.
+            let ours = document.source(root);
+            let is_ours = |before: &&Document<'_>| {
+                let rest = document.text.strip_prefix(before.text);
+                let has_comments = ours.contains("//") || ours.contains("/*");
+                rest.is_some_and(|rest| rest.trim() == ours && !has_comments)
+            };
+            if let Some(before) = text.filter(is_ours) {
+                // There was nothing but comments, and nothing has come since.
                 return vec![Edit {
                     range: before.text.len()..document.text.len(),
                     text: String::new(),

@@ -23,7 +23,9 @@ pub fn unknown_scheme(place: &Path) -> Option<String> {
     let (scheme, _) = text.split_once(":/")?;
     let is_scheme = scheme.len() > 1
         && scheme.starts_with(|first: char| first.is_ascii_alphabetic())
-        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+        && scheme
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
     (is_scheme && !is_address(place)).then(|| scheme.to_owned())
 }
 
@@ -106,7 +108,11 @@ mod tests {
             ("a:b/c", None),
             ("data", None),
         ] {
-            assert_eq!(unknown_scheme(Path::new(place)).as_deref(), scheme, "{place}");
+            assert_eq!(
+                unknown_scheme(Path::new(place)).as_deref(),
+                scheme,
+                "{place}"
+            );
         }
     }
 

@@ -348,3 +348,119 @@ fn doctor_and_setup_count_the_same_agents() {
     let whole = doctor.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(whole.contains("1 agent, with rejoin in front"), "{doctor}");
 }
+
+#[test]
+fn notes_written_into_new_settings_stay() {
+    let home = Home::new();
+    let path = home.settings("zed", "");
+    home.runs(&["setup", "zed", "--yes"]);
+    let made = fs::read_to_string(&path).unwrap();
+    fs::write(&path, format!("// my notes\n{made}")).unwrap();
+    home.runs(&["setup", "zed", "--undo", "--yes"]);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "// my notes\n{}\n");
+    // The empty file that was kept says nothing of what is written later.
+    let settings = "// notes\n{\n  // my agents go here\n  \"agent_servers\": {}\n  /* end */\n}\n";
+    fs::write(&path, settings).unwrap();
+    home.runs(&["setup", "zed", "--yes"]);
+    let edited = fs::read_to_string(&path).unwrap().replace("my", "MY");
+    fs::write(&path, edited).unwrap();
+    home.runs(&["setup", "zed", "--undo", "--yes"]);
+    let left = fs::read_to_string(&path).unwrap();
+    for note in ["// notes\n", "// MY agents go here\n", "/* end */\n"] {
+        assert!(left.contains(note), "{left}");
+    }
+}
+
+#[test]
+fn one_agent_by_two_names_gets_one_entry() {
+    let home = Home::new();
+    let settings = "{ \"agent_servers\": { \"claude-acp\": {}, \"Claude Agent\": {} } }\n";
+    let path = home.settings("zed", settings);
+    home.runs(&["setup", "zed", "--yes"]);
+    let changed = fs::read_to_string(&path).unwrap();
+    assert_eq!(
+        changed.matches("Claude Agent (rejoin)").count(),
+        1,
+        "{changed}"
+    );
+    home.runs(&["setup", "zed", "--undo", "--yes"]);
+    assert_eq!(fs::read_to_string(&path).unwrap(), settings);
+}
+
+#[test]
+fn a_program_that_was_changed_since_stays() {
+    let (home, path) = set_up();
+    let gemini = home.path("bin/gemini");
+    let changed = fs::read_to_string(&path).unwrap();
+    let edited = changed.replace(gemini.to_str().unwrap(), "/opt/other-agent");
+    assert_ne!(edited, changed);
+    fs::write(&path, edited).unwrap();
+    home.runs(&["setup", "zed", "--undo", "--yes"]);
+    let expected = SETTINGS.replace("\"gemini\"", "\"/opt/other-agent\"");
+    assert_eq!(fs::read_to_string(&path).unwrap(), expected);
+}
+
+#[test]
+fn a_kept_file_that_cannot_be_read_is_passed_over() {
+    let (home, path) = set_up();
+    let kept = path.with_file_name("settings.json.before-rejoin");
+    fs::write(&kept, "{ \"agent_servers\": { \"Gem").unwrap();
+    home.runs(&["setup", "zed", "--undo", "--yes"]);
+    let left = fs::read_to_string(&path).unwrap();
+    assert!(!left.contains("rejoin"), "{left}");
+}
+
+#[test]
+fn what_would_break_the_settings_is_not_written() {
+    let home = Home::new();
+    let settings = "{\n \"agent_servers\": {\n \"Claude Agent\": {} } }\n";
+    let path = home.settings("zed", settings);
+    home.runs(&["setup", "zed", "--yes"]);
+    let edited = fs::read_to_string(&path).unwrap();
+    let start = edited.find("\"Claude Agent (rejoin)\"").unwrap();
+    let edited = format!("{}// durable one\n{}", &edited[..start], &edited[start..]);
+    let end = edited.rfind("\"Claude Agent\"").unwrap();
+    let joined = format!("{} {}", edited[..end].trim_end(), &edited[end..]);
+    fs::write(&path, &joined).unwrap();
+    let output = home.run(&["setup", "zed", "--undo", "--yes"]);
+    let left = fs::read_to_string(&path).unwrap();
+    if output.status.success() {
+        assert!(left.contains("\n \"Claude Agent\": {} } }"), "{left}");
+    } else {
+        assert_eq!(left, joined);
+    }
+}
+
+#[test]
+fn what_cannot_start_is_reported() {
+    let home = Home::new();
+    home.program("claude");
+    let rejoin = home.path("bin/rejoin");
+    let settings = format!(
+        r#"{{ "agent_servers": {{
+  "plain": {{ "command": "claude" }},
+  "wrapped": {{ "command": {rejoin:?}, "args": ["wrap", "--", "claude"] }},
+  "named": {{ "command": {rejoin:?}, "args": ["wrap", "--name", "claude", "--", "claude"] }},
+  "no dashes": {{ "command": {rejoin:?}, "args": ["wrap", "claude-agent-acp"] }},
+  "mistyped": {{ "command": {rejoin:?}, "args": ["warp", "--", "claude-agent-acp"] }}
+}} }}"#
+    );
+    home.settings("zed", &settings);
+    let doctor = home.run(&["doctor", "--json"]);
+    let doctor = String::from_utf8(doctor.stdout).unwrap();
+    for (entry, why) in [
+        ("plain", "is not an ACP agent with these arguments"),
+        ("wrapped", "is not an ACP agent with these arguments"),
+        ("no dashes", "`--` belongs before the agent's command"),
+        ("mistyped", "has no command `warp`"),
+    ] {
+        let found = doctor
+            .split('{')
+            .find(|part| part.contains(&format!("Zed, {entry}\"")));
+        assert!(
+            found.is_some_and(|found| found.contains(why)),
+            "{entry}: {doctor}"
+        );
+    }
+    assert!(!doctor.contains("Zed, named\""), "{doctor}");
+}

@@ -162,7 +162,8 @@ impl Session<'_> {
             Action::Show(id) => {
                 let mut reader = self.context.read(&id)?;
                 Screen::lend().map_err(|error| broken(&error))?;
-                let shown = show::stay(&mut reader, output);
+                let no_end = show::no_end(self.context, &id);
+                let shown = show::stay(&mut reader, &no_end, output);
                 self.screen.take().map_err(|error| broken(&error))?;
                 shown?;
             }

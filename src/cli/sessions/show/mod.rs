@@ -2,20 +2,21 @@
 
 pub(in crate::cli) mod painter;
 
-use crate::cli::count::number_of_some;
+use crate::cli::count::number;
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
 use crate::cli::pager::{Pager, pager_stays};
 use crate::cli::printable::printable_json;
 use crate::cli::sources;
 use crate::cli::terminal::wait_for_enter;
-use crate::export::parts::{self, Choice};
+use crate::export::parts::{self, Choice, NO_END, Part};
 use crate::export::{self, Format, Options};
 use crate::store::Reader;
+use crate::sys::SessionId;
 
 use super::context::Context;
 use super::id::find_readable;
-use super::named::SESSION;
+use super::named::{SESSION, Short};
 use painter::Painter;
 
 /// What to show.
@@ -24,7 +25,7 @@ pub(super) struct Args {
     #[arg(value_name = "ID", help = SESSION)]
     id: String,
     /// Only the last N turns.
-    #[arg(long, value_name = "N", value_parser = number_of_some)]
+    #[arg(long, value_name = "N", value_parser = number)]
     last: Option<usize>,
     /// Print to the terminal itself, not through the pager. $PAGER names another pager than
     /// `less -FRX`.
@@ -38,7 +39,8 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
-    let mut reader = context.read(&find_readable(context, &args.id)?)?;
+    let id = find_readable(context, &args.id)?;
+    let mut reader = context.read(&id)?;
     let options = Options {
         last: args.last.map(|last| last as u64),
         ..Options::default()
@@ -48,19 +50,38 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
             output.raw(&printable_json(text))
         });
     }
+    let no_end = no_end(context, &id);
     if args.no_pager {
-        return print(&mut reader, options, output);
+        return print(&mut reader, options, &no_end, output);
     }
-    if !page(&mut reader, options, false, output)? {
-        print(&mut reader, options, output)?;
+    if !page(&mut reader, options, &no_end, false, output)? {
+        print(&mut reader, options, &no_end, output)?;
     }
     Ok(())
 }
 
+/// What a last turn without an end means.
+pub(super) fn no_end(context: &Context<'_>, id: &SessionId) -> String {
+    if context.store.is_open(id) {
+        let short = Short::of([id]).id(id);
+        let follow = context
+            .global
+            .with_store(&format!("`rejoin attach {short}`"));
+        return format!("The agent is still answering: {follow} follows it.");
+    }
+    match context.store.exists(id) {
+        Ok(true) => {
+            "The answer ends here: the process was killed while the agent answered.".to_owned()
+        }
+        // Other tools do not say whether they still run.
+        _ => NO_END.to_owned(),
+    }
+}
+
 /// Shows a whole conversation in a terminal until the user leaves it.
-pub(super) fn stay(reader: &mut Reader, output: &mut Output) -> Result<(), Failure> {
-    if !page(reader, Options::default(), true, output)? {
-        print(reader, Options::default(), output)?;
+pub(super) fn stay(reader: &mut Reader, no_end: &str, output: &mut Output) -> Result<(), Failure> {
+    if !page(reader, Options::default(), no_end, true, output)? {
+        print(reader, Options::default(), no_end, output)?;
         output.flush()?;
         wait_for_enter()?;
     }
@@ -71,6 +92,7 @@ pub(super) fn stay(reader: &mut Reader, output: &mut Output) -> Result<(), Failu
 fn page(
     reader: &mut Reader,
     options: Options,
+    no_end: &str,
     stays: bool,
     output: &Output,
 ) -> Result<bool, Failure> {
@@ -78,7 +100,7 @@ fn page(
         return Ok(false);
     };
     let mut paged = Output::on(stdin, output.look().clone());
-    print(reader, options, &mut paged)?;
+    print(reader, options, no_end, &mut paged)?;
     paged.finish()?;
     let shown = pager.wait();
     if shown && stays && !pager_stays() {
@@ -87,7 +109,12 @@ fn page(
     Ok(shown)
 }
 
-fn print(reader: &mut Reader, options: Options, output: &mut Output) -> Result<(), Failure> {
+fn print(
+    reader: &mut Reader,
+    options: Options,
+    no_end: &str,
+    output: &mut Output,
+) -> Result<(), Failure> {
     let look = output.look().clone();
     let mut painter = Painter::new(&look);
     let choice = Choice {
@@ -96,7 +123,11 @@ fn print(reader: &mut Reader, options: Options, output: &mut Output) -> Result<(
     };
     reader.seek(0);
     let mut is_blank = true;
-    let mut print = |part: parts::Part<'_>| {
+    let mut print = |part: Part<'_>| {
+        let part = match part {
+            Part::Ended(NO_END) => Part::Ended(no_end),
+            part => part,
+        };
         for line in painter.part(part) {
             let text = line.text(look.colour);
             // One blank line is enough.
