@@ -35,6 +35,11 @@ pub(super) fn meant(name: &str, command: &[OsString]) -> Option<String> {
     })
 }
 
+/// That a program is known not to speak ACP as it is started.
+pub(super) fn no_agent(program: &str) -> String {
+    format!("{program} is not an ACP agent with these arguments")
+}
+
 /// How to install the program of this name, if it is known.
 pub(super) fn installation(name: &str) -> Option<String> {
     let is_its = |known: &&Known| known.command.as_deref() == Some(name);

@@ -365,7 +365,7 @@ fn explain_wrap(error: &mut clap::Error, arguments: &[OsString]) {
     let command: Vec<_> = behind.cloned().collect();
     let name = AgentNames::program(&command);
     let tip = if let Some(meant) = agents::meant(&name, &command) {
-        format!("`{word}` is not an ACP agent with these arguments: {meant}")
+        format!("{}: {meant}", agents::no_agent(&format!("`{word}`")))
     } else {
         let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
         let words = printable::printable(&words.join(" "));

@@ -35,9 +35,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     // A user who names the agent knows it.
     let checked = args.name.is_none();
     if let Some(meant) = agents::meant(&agent, &args.command).filter(|_| checked) {
-        let failure = Failure::usage(format!(
-            "`{given}` is not an ACP agent with these arguments"
-        ));
+        let failure = Failure::usage(agents::no_agent(&format!("`{given}`")));
         let unless = format!("if this one is, name it with `--name {agent}`");
         return Err(failure.hint(format!("{meant}; {unless}")));
     }

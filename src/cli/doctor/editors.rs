@@ -1,14 +1,15 @@
 //! The settings of editors: whether they can be read, and whether what they start is there.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use crate::cli::agents;
 use crate::cli::count::count;
 use crate::cli::known_agents::started_by;
 use crate::cli::look::Look;
 use crate::cli::programs::on_path;
-use crate::cli::setup::{
-    Command, Document, Editor, Entry, Folders, SettingsFile, has_twin, instead,
-};
+use crate::cli::setup::{Command, Document, Editor, Entry, Folders, SettingsFile, has_twin};
+use crate::engine::agent::AgentNames;
 use crate::sys::program::is_program;
 
 use super::Finding;
@@ -128,6 +129,21 @@ fn refused(command: &Command<'_>) -> Option<String> {
     (!is_known).then(|| format!("rejoin has no command `{word}` for an editor"))
 }
 
+/// What to use instead of a command that is known not to be an ACP agent, in words.
+fn instead(command: &Command<'_>) -> Option<String> {
+    let words: Vec<OsString> = command.agent().map(OsString::from).collect();
+    // A user who names the agent knows it.
+    let behind = command.wrapped().unwrap_or(0);
+    if (0..behind).any(|number| {
+        command
+            .argument(number)
+            .is_some_and(|word| word.starts_with("--name"))
+    }) {
+        return None;
+    }
+    agents::meant(&AgentNames::program(&words), &words)
+}
+
 /// What is wrong with the programs of an entry.
 fn programs(editor: Editor, entry: Entry<'_>, folders: &Folders) -> Option<Finding> {
     let command = entry.command()?;
@@ -169,8 +185,7 @@ fn programs(editor: Editor, entry: Entry<'_>, folders: &Folders) -> Option<Findi
     }
     if let Some(instead) = instead(&command) {
         let program = command.agent().next().unwrap_or_default();
-        let why = format!("{program} is not an ACP agent with these arguments");
-        return Some(Finding::error(check, why, instead));
+        return Some(Finding::error(check, agents::no_agent(program), instead));
     }
     None
 }

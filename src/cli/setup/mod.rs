@@ -8,12 +8,10 @@ mod paste;
 mod tests;
 mod wrapping;
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use regex::Regex;
 
-use crate::engine::agent::AgentNames;
 use crate::engine::choice::known::Known;
 use crate::protocol::v2::patch::patch;
 use crate::redact;
@@ -29,7 +27,7 @@ use super::paint::{PLAIN, Span, wrap};
 use super::printable::printable;
 use super::programs::{Rejoin, on_path};
 use super::width::width;
-use super::{agents, store, terminal};
+use super::{store, terminal};
 use wrapping::{Change, Outcome, Wrapper};
 
 pub(super) use document::{Command, Document, Entry};
@@ -288,21 +286,6 @@ impl Setup<'_> {
             }
         }
     }
-}
-
-/// What to use instead of a command that is known not to be an ACP agent, in words.
-pub(in crate::cli) fn instead(command: &Command<'_>) -> Option<String> {
-    let words: Vec<OsString> = command.agent().map(OsString::from).collect();
-    // A user who names the agent knows it.
-    let behind = command.wrapped().unwrap_or(0);
-    if (0..behind).any(|number| {
-        command
-            .argument(number)
-            .is_some_and(|word| word.starts_with("--name"))
-    }) {
-        return None;
-    }
-    agents::meant(&AgentNames::program(&words), &words)
 }
 
 /// Brings a file back.

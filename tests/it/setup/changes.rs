@@ -18,8 +18,13 @@ const SETTINGS: &str = r#"{
 
 /// A home folder in which Zed was set up, and where its settings are.
 fn set_up() -> (Home, PathBuf) {
+    set_up_with(SETTINGS)
+}
+
+/// The same with these settings.
+fn set_up_with(settings: &str) -> (Home, PathBuf) {
     let home = Home::new();
-    let path = home.settings("zed", SETTINGS);
+    let path = home.settings("zed", settings);
     home.runs(&["setup", "zed", "--yes"]);
     (home, path)
 }
@@ -351,9 +356,7 @@ fn doctor_and_setup_count_the_same_agents() {
 
 #[test]
 fn notes_written_into_new_settings_stay() {
-    let home = Home::new();
-    let path = home.settings("zed", "");
-    home.runs(&["setup", "zed", "--yes"]);
+    let (home, path) = set_up_with("");
     let made = fs::read_to_string(&path).unwrap();
     fs::write(&path, format!("// my notes\n{made}")).unwrap();
     home.runs(&["setup", "zed", "--undo", "--yes"]);
@@ -373,10 +376,8 @@ fn notes_written_into_new_settings_stay() {
 
 #[test]
 fn one_agent_by_two_names_gets_one_entry() {
-    let home = Home::new();
     let settings = "{ \"agent_servers\": { \"claude-acp\": {}, \"Claude Agent\": {} } }\n";
-    let path = home.settings("zed", settings);
-    home.runs(&["setup", "zed", "--yes"]);
+    let (home, path) = set_up_with(settings);
     let changed = fs::read_to_string(&path).unwrap();
     assert_eq!(
         changed.matches("Claude Agent (rejoin)").count(),
@@ -412,10 +413,8 @@ fn a_kept_file_that_cannot_be_read_is_passed_over() {
 
 #[test]
 fn what_would_break_the_settings_is_not_written() {
-    let home = Home::new();
     let settings = "{\n \"agent_servers\": {\n \"Claude Agent\": {} } }\n";
-    let path = home.settings("zed", settings);
-    home.runs(&["setup", "zed", "--yes"]);
+    let (home, path) = set_up_with(settings);
     let edited = fs::read_to_string(&path).unwrap();
     let start = edited.find("\"Claude Agent (rejoin)\"").unwrap();
     let edited = format!("{}// durable one\n{}", &edited[..start], &edited[start..]);
