@@ -361,6 +361,7 @@ fn explain_wrap(error: &mut clap::Error, arguments: &[OsString]) {
     }
     let behind = arguments
         .iter()
+        .skip_while(|argument| *argument != "wrap")
         .skip_while(|argument| *argument != word.as_str());
     let command: Vec<_> = behind.cloned().collect();
     let name = AgentNames::program(&command);

@@ -116,7 +116,7 @@ fn invalid_command_line_does_nothing() {
         (vec!["serve", "--fnord"], "unexpected argument"),
         (
             vec!["wrap", "an-agent", "--acp"],
-            "write `--` before the agent's command: `rejoin wrap -- an-agent`",
+            "write `--` before the agent's command: `rejoin wrap -- an-agent --acp`",
         ),
         (vec!["serve", "--replay-tail", "0"], "0 is not in 1.."),
         (vec!["serve", "--max-line", "4095"], "4095 is not in 4096.."),

@@ -16,8 +16,8 @@ pub fn is_address(place: &Path) -> bool {
     SCHEMES.iter().any(|scheme| text.starts_with(scheme))
 }
 
-/// What stands before the colon of a place that looks like an address, if no store has such addresses:
-/// `s3` of `s3://bucket`, and `postgres` of `postgres:/host/database`. A single letter is a drive.
+/// The scheme of a place that looks like an address, if no store has such addresses: `s3` of
+/// `s3://bucket`, and `postgres` of `postgres:/host/database`. A single letter is a drive.
 pub fn unknown_scheme(place: &Path) -> Option<String> {
     let text = place.to_string_lossy();
     let (scheme, _) = text.split_once(":/")?;

@@ -421,13 +421,9 @@ fn what_would_break_the_settings_is_not_written() {
     let end = edited.rfind("\"Claude Agent\"").unwrap();
     let joined = format!("{} {}", edited[..end].trim_end(), &edited[end..]);
     fs::write(&path, &joined).unwrap();
-    let output = home.run(&["setup", "zed", "--undo", "--yes"]);
-    let left = fs::read_to_string(&path).unwrap();
-    if output.status.success() {
-        assert!(left.contains("\n \"Claude Agent\": {} } }"), "{left}");
-    } else {
-        assert_eq!(left, joined);
-    }
+    let (_, text) = home.fails(&["setup", "zed", "--undo", "--yes"], 1);
+    assert!(text.contains("without breaking it"), "{text}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), joined);
 }
 
 #[test]
