@@ -48,6 +48,20 @@ pub(crate) fn grandchild(record: &Record) {
     }
 }
 
+/// Starts a process of another group that holds our stdout and stderr open until our input ends.
+#[cfg(unix)]
+#[expect(clippy::zombie_processes, reason = "it outlives this process")]
+pub(crate) fn leave_process(record: &Record) {
+    use std::os::unix::process::CommandExt as _;
+    let mut command = Command::new("sh");
+    // The shell waits, with all of our pipes.
+    command
+        .args(["-c", "cat >/dev/null; exit"])
+        .process_group(0);
+    let child = command.spawn().expect("there is a shell");
+    record.note("grandchild", &child.id().to_string());
+}
+
 /// Becomes a program that reads what it is sent and has no stdout.
 #[cfg(unix)]
 pub(crate) fn close_stdout() {
@@ -92,6 +106,12 @@ pub(crate) fn ignore_term() {
         });
     });
     ready.recv().ok();
+}
+
+/// There is no such thing here.
+#[cfg(not(unix))]
+pub(crate) fn leave_process(_: &Record) {
+    eprintln!("cannot leave a process behind on this system");
 }
 
 /// There is no such thing here.

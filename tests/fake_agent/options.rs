@@ -192,4 +192,8 @@ pub(crate) struct Options {
     /// Starts a process that holds the pipes open and would stay long.
     #[arg(long)]
     pub(crate) spawn_grandchild: bool,
+    /// When it ends before its input does, leaves a process of another group behind, which holds
+    /// its pipes open until that.
+    #[arg(long)]
+    pub(crate) leaves_process: bool,
 }

@@ -115,8 +115,16 @@ impl Agent {
             memory.fail_starts = memory.fail_starts.saturating_sub(1);
             memory.save();
             eprintln!("fake-agent: the flux capacitor is missing");
-            std::process::exit(3);
+            self.exit(3);
         }
+    }
+
+    /// Ends before the input does.
+    pub(crate) fn exit(&self, code: i32) -> ! {
+        if self.options.leaves_process {
+            harm::leave_process(&self.record);
+        }
+        std::process::exit(code);
     }
 
     /// Whether the client speaks version 2.

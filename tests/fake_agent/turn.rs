@@ -316,7 +316,7 @@ impl<'a> Turn<'a> {
             "hang-hard" => loop {
                 std::thread::park();
             },
-            "exit" => std::process::exit(i32::try_from(number(rest)).unwrap_or(1)),
+            "exit" => agent.exit(i32::try_from(number(rest)).unwrap_or(1)),
             "kill" => std::process::abort(),
             "close-stdout" => harm::close_stdout(),
             "stderr" => eprintln!("{rest}"),

@@ -27,7 +27,7 @@ pub struct Introduced {
 /// Starts a program, sends `initialize`, and ends it. Fails with a description.
 pub async fn probe(program: &Program, within: Duration) -> Result<Introduced, String> {
     let started = blocking(|| start(program));
-    let (child, (mut input, output)) =
+    let (child, mut input, output) =
         started.map_err(|error| format!("it could not be started: {error}"))?;
     let params = json!({
         "protocolVersion": 1,

@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{ChildStdin, Command};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::engine::process::{Child, Pipes};
+use crate::engine::process::{self, Child};
 use crate::engine::proxy::{Port, SuccessorConnection};
 use crate::engine::relay::Patience;
 use crate::sys::{blocking, lock};
@@ -54,7 +54,7 @@ impl Source {
         match self {
             Self::Program(program) => {
                 let message = |error: io::Error| error.to_string();
-                let (child, (input, output)) = blocking(|| start(program)).map_err(message)?;
+                let (child, input, output) = blocking(|| start(program)).map_err(message)?;
                 let writer = Writer::start(input).map_err(message)?;
                 Ok((
                     AgentTransport::Process(child, Mutex::new(Some(writer))),
@@ -195,7 +195,7 @@ pub(super) fn with_stderr(ended: String, child: &Child) -> String {
 }
 
 /// Starts the agent's process. Its stderr goes into our own log.
-pub(super) fn start(program: &Program) -> io::Result<(Child, Pipes)> {
+pub(super) fn start(program: &Program) -> io::Result<(Child, ChildStdin, process::Output)> {
     let Some((name, arguments)) = program.command.split_first() else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
@@ -206,7 +206,10 @@ pub(super) fn start(program: &Program) -> io::Result<(Child, Pipes)> {
         line.to_owned()
     };
     let guard = program.guard.as_deref();
-    Child::start(command, guard, program.exit_timeout, Box::new(log_line))
+    let (child, (input, output)) =
+        Child::start(command, guard, program.exit_timeout, Box::new(log_line))?;
+    let output = child.output(output)?;
+    Ok((child, input, output))
 }
 
 /// Sends a line, even if the agent does not keep up: the client's requests are bounded elsewhere.

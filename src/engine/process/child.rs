@@ -10,6 +10,7 @@ use crate::engine::relay::Patience;
 use crate::sys::lock;
 
 use super::group::{Group, Status, spawn, start_guard};
+use super::output::Output;
 
 /// How long we wait for a process to exit after its input was closed. Then its guard waits in our
 /// place, so that a client that waits for our own exit is not held up.
@@ -42,7 +43,7 @@ pub(in crate::engine) struct Child {
 }
 
 /// The ends of a process's pipes.
-pub(in crate::engine) type Pipes = (ChildStdin, ChildStdout);
+pub(super) type Pipes = (ChildStdin, ChildStdout);
 
 /// Gets each line of the process's stderr and returns the part that may be kept.
 pub(in crate::engine) type StderrFilter = Box<dyn Fn(&str) -> String + Send>;
@@ -81,6 +82,11 @@ impl Child {
             exit_timeout,
         };
         Ok((child, (input, output)))
+    }
+
+    /// Its output, in `pipe`, up to its end.
+    pub(in crate::engine) fn output(&self, pipe: ChildStdout) -> io::Result<Output> {
+        Ok(Output::new(pipe, self.group.end()?))
     }
 
     /// Waits until the process has ended, and returns how.

@@ -1,6 +1,6 @@
 //! Starts, guards, waits for and ends a process group.
 
-use std::io;
+use std::io::{self, PipeReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -26,6 +26,8 @@ pub(super) type Status = Arc<io::Result<ExitStatus>>;
 pub(super) struct Group {
     id: u32,
     ended: watch::Receiver<Option<Status>>,
+    /// A pipe that ends when the process has ended.
+    end: PipeReader,
     guarded: bool,
     /// Whether the group was left to its guard.
     left: AtomicBool,
@@ -59,9 +61,11 @@ impl Group {
         read: impl FnOnce() + Send + 'static,
     ) -> io::Result<Self> {
         let (sender, ended) = watch::channel(None);
+        let (end, held) = io::pipe()?;
         let group = Self {
             id: process.id(),
             ended,
+            end,
             // Outside of Unix, a guard cannot see that the process has ended.
             guarded: cfg!(unix) && guard.is_some(),
             left: AtomicBool::new(false),
@@ -76,11 +80,17 @@ impl Group {
                 let status = process.wait();
                 // Its children must not outlive it or hold its pipes open.
                 signal(id, Signal::Kill);
+                drop(held);
                 wait_briefly(&reader);
                 drop(guard);
                 sender.send_replace(Some(Arc::new(status)));
             })?;
         Ok(group)
+    }
+
+    /// A pipe that ends when the process has ended.
+    pub(super) fn end(&self) -> io::Result<PipeReader> {
+        self.end.try_clone()
     }
 
     /// Waits until the process has ended. `None` if that cannot be known.

@@ -3,11 +3,13 @@
 mod child;
 mod group;
 mod guard;
+mod output;
 mod shell;
 mod signal;
 mod tail;
 
 pub use guard::{LEAVES, guard};
 
-pub(super) use child::{Child, Pipes};
+pub(super) use child::Child;
+pub(super) use output::Output;
 pub(in crate::engine) use shell::{Shell, shell};

@@ -30,6 +30,8 @@ const NOT_ON_WINDOWS: &[(&str, &str)] = &[
         "supervision/closed_output",
         "the fake agent cannot close its output there",
     ),
+    ("supervision/process_left_behind", PIPES),
+    ("supervision/start_failure_with_process", PIPES),
     ("fork/independent_of_source", INDEX),
     (
         "one_that_is_imported_or_deleted_here_is_listed_once_or_not_at_all",
@@ -74,6 +76,7 @@ const FOLDERS: &str = "the conversations of its fixtures lie in folders of Unix"
 const CHUNKS: &str = "where its text is cut depends on how the system words an exit code";
 const SOCKETS: &str = "processes share no session there, which takes Unix sockets";
 const PATCHES: &str = "a patch quotes the `\\` of its paths";
+const PIPES: &str = "only the end of the pipe is seen there";
 const SHELL: &str = "its commands are those of a Unix shell";
 const NAMES: &str = "it names files below the session's folder as Unix does";
 
