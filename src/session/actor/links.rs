@@ -21,6 +21,7 @@ use crate::session::open_session::LogAccess;
 use crate::session::outcome::{Done, Refusal};
 use crate::session::reply::Reply;
 use crate::session::request::{AnswerDue, Request};
+use crate::store::Holder;
 use crate::transport::message::notification_line;
 use crate::transport::{ClientConnection, Responder};
 
@@ -83,13 +84,6 @@ impl Links {
     /// The turn of a prompt has ended.
     pub(super) fn forget(&mut self, message_id: &str) {
         self.prompters.remove(message_id);
-    }
-
-    /// The names of the other clients.
-    fn names(&self) -> String {
-        let names = self.list.iter();
-        let names = names.map(|link| link.client.as_deref().unwrap_or("another client"));
-        names.collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -224,7 +218,7 @@ impl Actor {
         let others = self.links.list.len() > 1 || !self.links.is_detached;
         let refusal = match &request {
             _ if link.is_none() => Some(Refusal::NotOpen),
-            Request::Delete(_) if others => Some(self.in_use_by_others()),
+            Request::Delete(_) if others => Some(self.in_use_by_others(Some(number))),
             _ => None,
         };
         match (refusal, request) {
@@ -254,20 +248,28 @@ impl Actor {
         }
     }
 
-    /// The refusal of a request that would take the session away from other clients.
-    fn in_use_by_others(&self) -> Refusal {
-        let names = self.links.names();
-        let others = if names.is_empty() {
-            "another client"
-        } else {
-            &names
-        };
+    /// The refusal of a request that would take the session away from other clients. It was sent by
+    /// the client of the link with this number, or by the actor's own.
+    fn in_use_by_others(&self, link: Option<u64>) -> Refusal {
+        let own = (link.is_some() && !self.links.is_detached).then(|| self.client_name());
+        let links = self.links.list.iter();
+        let links = links.filter(|other| Some(other.number) != link);
+        let clients = own
+            .into_iter()
+            .chain(links.map(|link| link.client.as_deref()));
+        let mut names: Vec<_> = clients
+            .clone()
+            .map(|client| client.unwrap_or("another client"))
+            .collect();
+        names.sort_unstable();
+        names.dedup();
         Refusal::InUse {
             message: format!(
-                "session {} is open in {others}: close it there first",
-                self.name
+                "session {} is open in {}: close it there first",
+                self.name,
+                names.join(", ")
             ),
-            holder: None,
+            holder: Some(Holder::this_process(clients.flatten().next())),
         }
     }
 
@@ -288,6 +290,17 @@ impl Actor {
             }
             request => request,
         };
+        let request = match request {
+            Request::Prompt { reply, .. } | Request::Call { reply, .. }
+                if self.links.is_detached =>
+            {
+                return vec![Effect::Answer(reply, Err(Refusal::NotOpen))];
+            }
+            Request::Cancel { .. } | Request::Notify { .. } if self.links.is_detached => {
+                return Vec::new();
+            }
+            request => request,
+        };
         if let Request::Prompt { message_id, .. } = &request {
             self.own_prompt(message_id);
         }
@@ -299,7 +312,7 @@ impl Actor {
                 batch
             }
             Request::Delete(reply) if self.links.any() => {
-                vec![Effect::Answer(reply, Err(self.in_use_by_others()))]
+                vec![Effect::Answer(reply, Err(self.in_use_by_others(None)))]
             }
             // The others are asked, too, and do not know of the cancellation.
             Request::Cancel { .. } if self.links.any() => {
