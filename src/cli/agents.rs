@@ -3,7 +3,9 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use crate::engine::agent::AgentNames;
 use crate::engine::choice::known::{Known, known};
+use crate::sys::program::is_program;
 
 /// The npm package with the program that speaks ACP for one that does not.
 fn adapter(known: &Known) -> Option<&str> {
@@ -14,10 +16,10 @@ fn adapter(known: &Known) -> Option<&str> {
     known.npx.as_deref().filter(|_| is_other)
 }
 
-/// What was probably meant, as a hint, if this command, whose agent has this name, is known not to
-/// speak ACP.
-pub(super) fn meant(name: &str, command: &[OsString]) -> Option<String> {
-    let is_plain = |known: &&Known| known.plain.iter().any(|plain| plain == name);
+/// What was probably meant, as a hint, if this command is known not to speak ACP.
+pub(super) fn meant(command: &[OsString]) -> Option<String> {
+    let name = AgentNames::program(command);
+    let is_plain = |known: &&Known| known.plain.contains(&name);
     let known = known().iter().find(is_plain)?;
     if known.speaks(|word| command.iter().any(|given| given == word)) {
         return None;
@@ -47,19 +49,27 @@ pub(super) fn installation(name: &str) -> Option<String> {
     Some(format!("install it with `npm install --global {package}`"))
 }
 
-/// Whether a program does not exist, neither at its path nor in a folder of `PATH`. Systems other
-/// than Unix have more rules, so there the answer is always no.
-pub(super) fn is_missing(program: &OsStr) -> bool {
+/// Why a program cannot be started, neither by its path nor from a folder of `PATH`; none if it can.
+/// Systems other than Unix have more rules, so there the answer is always none.
+pub(super) fn cannot_start(program: &OsStr) -> Option<String> {
     if cfg!(not(unix)) {
-        return false;
+        return None;
     }
+    let shown = program.to_string_lossy();
+    let missing = format!("there is no program `{shown}`");
     if program.as_encoded_bytes().contains(&b'/') {
-        return !Path::new(program).exists();
+        let path = Path::new(program);
+        return match path.metadata() {
+            Err(_) => Some(missing),
+            Ok(file) if file.is_dir() => Some(format!("`{shown}` is a folder, not a program")),
+            Ok(_) if is_program(path) => None,
+            Ok(_) => Some(format!("the file `{shown}` is not executable")),
+        };
     }
     // Without a `PATH` the system searches its default folders.
-    std::env::var_os("PATH").is_some_and(|folders| {
-        !std::env::split_paths(&folders).any(|folder| folder.join(program).is_file())
-    })
+    let folders = std::env::var_os("PATH")?;
+    let is_there = std::env::split_paths(&folders).any(|folder| is_program(&folder.join(program)));
+    (!is_there).then_some(missing)
 }
 
 #[cfg(test)]
@@ -68,8 +78,7 @@ mod tests {
 
     fn meant_by(line: &str) -> Option<String> {
         let command: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        let name = line.split(' ').next().unwrap();
-        let hint = meant(name, &command)?;
+        let hint = meant(&command)?;
         let (_, rest) = hint.split_once("`rejoin wrap -- ").unwrap();
         Some(rest.split_once('`').unwrap().0.to_owned())
     }
@@ -112,10 +121,25 @@ mod tests {
     fn programs_are_looked_for_where_the_system_does() {
         // Elsewhere it is not known.
         for none in ["no-such-agent-anywhere", "/no/such/agent"] {
-            assert_eq!(is_missing(OsStr::new(none)), cfg!(unix), "{none}");
+            assert_eq!(
+                cannot_start(OsStr::new(none)).is_some(),
+                cfg!(unix),
+                "{none}"
+            );
         }
-        assert!(!is_missing(OsStr::new("sh")));
+        assert_eq!(cannot_start(OsStr::new("sh")), None);
         let here = std::env::current_exe().unwrap();
-        assert!(!is_missing(here.as_os_str()));
+        assert_eq!(cannot_start(here.as_os_str()), None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_program_is_named() {
+        let why = |path: &str| cannot_start(OsStr::new(path)).unwrap();
+        assert_eq!(why("/"), "`/` is a folder, not a program");
+        assert_eq!(
+            why("./Cargo.toml"),
+            "the file `./Cargo.toml` is not executable"
+        );
     }
 }

@@ -51,8 +51,6 @@ use std::sync::LazyLock;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::engine::agent::AgentNames;
-
 use exit::Failure;
 use global::Global;
 use output::Output;
@@ -364,8 +362,7 @@ fn explain_wrap(error: &mut clap::Error, arguments: &[OsString]) {
         .skip_while(|argument| *argument != "wrap")
         .skip_while(|argument| *argument != word.as_str());
     let command: Vec<_> = behind.cloned().collect();
-    let name = AgentNames::program(&command);
-    let tip = if let Some(meant) = agents::meant(&name, &command) {
+    let tip = if let Some(meant) = agents::meant(&command) {
         format!("{}: {meant}", agents::no_agent(&format!("`{word}`")))
     } else {
         let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();

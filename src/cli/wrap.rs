@@ -34,7 +34,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     let agent = AgentNames::program(&args.command);
     // A user who names the agent knows it.
     let checked = args.name.is_none();
-    if let Some(meant) = agents::meant(&agent, &args.command).filter(|_| checked) {
+    if let Some(meant) = agents::meant(&args.command).filter(|_| checked) {
         let failure = Failure::usage(agents::no_agent(&format!("`{given}`")));
         let unless = format!("if this one is, name it with `--name {agent}`");
         return Err(failure.hint(format!("{meant}; {unless}")));
@@ -56,18 +56,17 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     );
     let engine = Arc::new(engine);
     let input = stdio::input().map_err(Failure::cannot_start)?;
-    if !agents::is_missing(&args.command[0]) {
+    let Some(why) = agents::cannot_start(&args.command[0]) else {
         return serve::on(global, &args.agent.serve, true, engine, input);
-    }
-    let missing = format!("there is no program `{given}`");
+    };
     let hint = agents::installation(&agent).unwrap_or_else(|| {
         "check its name, or give its full path: an editor may search other folders than your shell".to_owned()
     });
     if stdin_is_terminal() {
-        return Err(Failure::new(missing).hint(hint));
+        return Err(Failure::new(why).hint(hint));
     }
     // Earlier sessions can be read without it, so clients are served in any case.
-    note(global, &missing, Some(&hint));
+    note(global, &why, Some(&hint));
     let was_asked = Arc::new(AtomicBool::new(false));
     let input = Noticed {
         input,

@@ -9,7 +9,6 @@ use crate::cli::known_agents::started_by;
 use crate::cli::look::Look;
 use crate::cli::programs::on_path;
 use crate::cli::setup::{Command, Document, Editor, Entry, Folders, SettingsFile, has_twin};
-use crate::engine::agent::AgentNames;
 use crate::sys::program::is_program;
 
 use super::Finding;
@@ -84,7 +83,11 @@ fn file(editor: Editor, path: &Path, folders: &Folders, look: &Look) -> Vec<Find
         }
     };
     let setup = format!("`rejoin setup {}`", editor.name());
-    let is_wrapped = |entry: &Entry<'_>| entry.command().is_some_and(|command| command.is_rejoin());
+    let is_wrapped = |entry: &Entry<'_>| {
+        entry
+            .command()
+            .is_some_and(|command| command.starts_rejoin())
+    };
     let entries = document.entries();
     let entries: Vec<_> = entries
         .filter(|entry| !has_twin(&document, *entry))
@@ -131,7 +134,6 @@ fn refused(command: &Command<'_>) -> Option<String> {
 
 /// What to use instead of a command that is known not to be an ACP agent, in words.
 fn instead(command: &Command<'_>) -> Option<String> {
-    let words: Vec<OsString> = command.agent().map(OsString::from).collect();
     // A user who names the agent knows it.
     let behind = command.wrapped().unwrap_or(0);
     if (0..behind).any(|number| {
@@ -141,7 +143,8 @@ fn instead(command: &Command<'_>) -> Option<String> {
     }) {
         return None;
     }
-    agents::meant(&AgentNames::program(&words), &words)
+    let words: Vec<OsString> = command.agent().map(OsString::from).collect();
+    agents::meant(&words)
 }
 
 /// What is wrong with the programs of an entry.

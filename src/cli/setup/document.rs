@@ -1,6 +1,7 @@
 //! An editor's settings as text: JSON with comments, whose other text stays as it is.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fmt;
 use std::ops::Range;
 
@@ -8,6 +9,7 @@ use jsonc_parser::ast::{Array, Object, ObjectProp, StringLit, Value};
 use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
+use crate::engine::agent::AgentNames;
 use crate::json;
 
 /// The member with the agents, in Zed and JetBrains alike.
@@ -422,6 +424,15 @@ impl<'d> Command<'d> {
         let program = self.program();
         let name = program.rsplit(['/', '\\']).next().unwrap_or_default();
         name.strip_suffix(".exe").unwrap_or(name) == "rejoin"
+    }
+
+    /// Whether it starts rejoin, perhaps by way of other programs, such as `npx`.
+    pub(in crate::cli) fn starts_rejoin(&self) -> bool {
+        let words: Vec<_> = std::iter::once(self.program())
+            .chain((0..self.elements().len()).filter_map(|number| self.argument(number)))
+            .map(OsString::from)
+            .collect();
+        self.is_rejoin() || AgentNames::of_command(&words).name() == "rejoin"
     }
 
     /// Where the command of the wrapped agent begins in the arguments; none if none is wrapped.

@@ -4,19 +4,19 @@ mod document;
 mod editor;
 mod file;
 mod paste;
+mod secrets;
 #[cfg(test)]
 mod tests;
 mod wrapping;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-
-use regex::Regex;
 
 use crate::engine::choice::known::Known;
 use crate::protocol::v2::patch::patch;
-use crate::redact;
 use crate::sys::program::is_program;
 
+use super::agents;
 use super::exit::Failure;
 use super::global::Global;
 use super::known_agents::{command_of, with_npx};
@@ -28,6 +28,7 @@ use super::printable::printable;
 use super::programs::{Rejoin, on_path};
 use super::width::width;
 use super::{store, terminal};
+use secrets::Secrets;
 use wrapping::{Change, Outcome, Wrapper};
 
 pub(super) use document::{Command, Document, Entry};
@@ -171,14 +172,15 @@ impl Setup<'_> {
         if change.text == old {
             return self.nothing(&change, output);
         }
-        if let Err(broken) = Document::parse(&change.text) {
+        let changed = Document::parse(&change.text).map_err(|broken| {
             let why = format!(
                 "cannot change {shown} without breaking it ({broken}): nothing was changed"
             );
-            return Err(Failure::new(why).hint("correct the entries in the editor"));
-        }
+            Failure::new(why).hint("correct the entries in the editor")
+        })?;
+        let secrets = Secrets::of([&document, &changed]);
         output.line("")?;
-        show(old, &change.text, output)?;
+        show(old, &change.text, &secrets, output)?;
         if self.args.dry_run {
             return output.line("\nNothing was changed, because of --dry-run.");
         }
@@ -223,6 +225,10 @@ impl Setup<'_> {
             typed: editor == Editor::Zed,
             resolve: &resolve,
             command: &command,
+            speaks_no_acp: &|command| {
+                let words: Vec<OsString> = command.agent().map(OsString::from).collect();
+                agents::meant(&words).is_some()
+            },
             is_gone: &|program| {
                 let path = self.folders.whole(program);
                 path.is_absolute() && !is_program(&path)
@@ -319,16 +325,6 @@ fn parse(file: &SettingsFile) -> Result<Document<'_>, Failure> {
     })
 }
 
-/// A line of settings that can be shown to others: keys and tokens are masked, by their form or by
-/// the name of their variable, which `named` finds.
-fn masked(line: &str, named: Option<&Regex>) -> String {
-    let line = redact::text(line);
-    printable(&match named {
-        Some(named) => named.replace_all(&line, "$1\"…\""),
-        None => line,
-    })
-}
-
 /// A path as people write it.
 pub(super) fn path_shown(path: &Path, output: &Output) -> String {
     printable(&output.look().folder(&path.to_string_lossy()))
@@ -348,6 +344,9 @@ fn describe(outcome: Outcome) -> &'static str {
         Outcome::Already => "has rejoin already",
         Outcome::Corrected => "the path of rejoin is corrected",
         Outcome::NoCommand => "is installed by the editor, its command is unknown: left alone",
+        Outcome::NoAcp => {
+            "speaks no ACP with these arguments: left alone, `rejoin doctor` says what to start"
+        }
         Outcome::Unclear => "has no `command` that can be changed: left alone",
         Outcome::Unwrapped => "rejoin is taken away",
         Outcome::Removed => "was added by `rejoin setup`, and is removed",
@@ -373,17 +372,15 @@ fn fitted(line: &str, look: &Look) -> Vec<String> {
         .collect()
 }
 
-/// Prints what differs between two texts. Values that look like keys, or whose names do, are masked.
-fn show(old: &str, new: &str, output: &mut Output) -> Result<(), Failure> {
+/// Prints what differs between two texts, without secrets.
+fn show(old: &str, new: &str, secrets: &Secrets, output: &mut Output) -> Result<(), Failure> {
     let Some(patch) = patch("settings", Some(old), new) else {
         return Ok(());
     };
     let lines = patch.lines().skip_while(|line| !line.starts_with("@@"));
     let lines = lines.filter(|line| !line.starts_with('\\'));
-    let secret = r#"(?i)("[^"]*(?:key|token|secret|password)[^"]*"\s*:\s*)"(?:[^"\\]|\\.)*""#;
-    let secret = Regex::new(secret).ok();
     for line in lines {
-        let text = masked(line.trim_end_matches('\r'), secret.as_ref());
+        let text = printable(&secrets.masked(line.trim_end_matches('\r')));
         let style = match line.as_bytes().first() {
             Some(b'+') => ACTIVE,
             Some(b'-') => WRONG,

@@ -164,6 +164,7 @@ proptest! {
             options: &options,
             typed: true,
             resolve: &|program| Some(format!("/whole/{program}")),
+            speaks_no_acp: &|_| false,
             is_gone: &|_| false,
             command: &|agent: &Known, _| Some(vec![format!("/bin/{}", agent.name)]),
         };

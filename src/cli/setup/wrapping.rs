@@ -28,6 +28,8 @@ pub(super) enum Outcome {
     NoCommand,
     /// Its command has no known form.
     Unclear,
+    /// Its command is known not to speak ACP.
+    NoAcp,
     /// rejoin is no longer in front of its agent.
     Unwrapped,
     /// It was added by `setup`, and is gone.
@@ -51,6 +53,8 @@ pub(super) struct Wrapper<'a> {
     pub(super) typed: bool,
     /// The whole path of an agent's program, if it is found.
     pub(super) resolve: &'a dyn Fn(&str) -> Option<String>,
+    /// Whether a command is known not to speak ACP.
+    pub(super) speaks_no_acp: &'a dyn Fn(&Command<'_>) -> bool,
     /// Whether there is no longer a program with this path.
     pub(super) is_gone: &'a dyn Fn(&str) -> bool,
     /// The command of an agent; the flag says whether it may be installed for this.
@@ -70,8 +74,10 @@ impl Wrapper<'_> {
                 let outcome = if command.is_rejoin() && (self.is_gone)(command.program()) {
                     edits.push(self.corrected(&command));
                     Outcome::Corrected
-                } else if command.is_rejoin() {
+                } else if command.starts_rejoin() || command.program() == self.rejoin {
                     Outcome::Already
+                } else if (self.speaks_no_acp)(&command) {
+                    Outcome::NoAcp
                 } else {
                     let found = (self.resolve)(command.program());
                     let agent = found.as_deref().unwrap_or(command.program());

@@ -63,11 +63,11 @@ fn what_is_shown_has_colours_and_no_keys() {
     for (colour, text) in [
         (
             "31",
-            r#"-    "Gemini": { "env": { "API_KEY": "…", "MODE": "x" }, "command": "gemini""#,
+            r#"-    "Gemini": { "env": { "API_KEY": "…", "MODE": "…" }, "command": "gemini""#,
         ),
         (
             "32",
-            r#"+    "Gemini": { "env": { "API_KEY": "…", "MODE": "x" }, "command": "/"#,
+            r#"+    "Gemini": { "env": { "API_KEY": "…", "MODE": "…" }, "command": "/"#,
         ),
     ] {
         assert!(
