@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the archive of a release for this system with `dist`, installs it with the installer, which
 # gets it from a server on this machine, and makes the packages for npm and Python of it. Optimizes
-# nothing.
+# nothing. On Linux with glibc, a program for glibc takes the place of the static one, for which
+# Rust's own toolchain has no standard library without a download.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 cd "$root"
@@ -18,6 +19,17 @@ fail() {
     echo "not ok - $1" >&2
     exit 1
 }
+
+# A copy of the sources, of which only the release's targets differ.
+mkdir -p "$work/tree" target
+git ls-files -z | xargs -0 cp --parents --no-dereference --target-directory "$work/tree"
+cd "$work/tree"
+sed -i.bak "s/\"${target/gnu/musl}\"/\"$target\"/" dist-workspace.toml
+# The archive of the sources is made of a commit.
+git init --quiet
+git add --all
+git -c user.name=rejoin -c user.email= commit --quiet --message=copy
+ln -s "$root/target" target
 
 cargo build --quiet --locked
 packaging/share/build target/debug/rejoin target/share
@@ -52,7 +64,6 @@ env -i HOME="$work/home" PATH=/usr/bin:/bin CARGO_HOME="$work/home/.cargo" REJOI
 [[ $("$work/home/.cargo/bin/rejoin" --version) == "$version" ]] || fail "the installed program"
 echo "ok - the installer installs it"
 
-mv "$work/served/rejoin-$target.tar.gz" "$work/served/rejoin-${target/gnu/musl}.tar.gz"
 packaging/release "$work/served" "$work/packages" >/dev/null
 tar -tzf "$work"/packages/rejoin-0*.tgz package/man/rejoin-wrap.1 >/dev/null || fail "the packages have the manual"
 if ! command -v uv >/dev/null; then
