@@ -131,7 +131,8 @@ async fn read_words(process: &Process) {
     }
 }
 
-/// Removes what has long been in the trash, and moves there what has expired.
+/// Removes what has long been in the trash and what killed processes have left, and moves to the trash
+/// what has expired.
 async fn clean_up(process: &Process, when: When) {
     let (Some(store), Some(catalog)) = (process.store(), process.catalog()) else {
         return;
@@ -154,6 +155,13 @@ async fn clean_up(process: &Process, when: When) {
             note(process, &cleaned).await;
         }
         Ok(Err(error)) => tracing::warn!(%error, "cannot empty the trash"),
+    }
+    let removed = {
+        let store = store.clone();
+        spawn_blocking(move || store.remove_unused_sockets()).await
+    };
+    if let Ok(Err(error)) = removed {
+        tracing::debug!(%error, "cannot remove the sockets of processes that were killed");
     }
     let mut from = None;
     loop {

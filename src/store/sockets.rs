@@ -8,7 +8,8 @@ use std::path::PathBuf;
 
 use super::folder::Store;
 use super::medium::Holder;
-use crate::sys::socket::{Listener, Stream};
+use crate::sys::file_system::Special;
+use crate::sys::socket::{Listener, Sockets, Stream, remove_unused};
 
 impl Store {
     /// The folder of what belongs to running processes, such as their sockets.
@@ -33,6 +34,18 @@ impl Store {
         let name = self.context.socket.get().ok_or(io::ErrorKind::NotFound)?;
         let sockets = self.context.sys.sockets;
         sockets.listen(&self.run_folder(), name)
+    }
+
+    /// Removes the sockets that killed processes have left. Returns how many there were.
+    pub fn remove_unused_sockets(&self) -> io::Result<usize> {
+        let folder = self.run_folder();
+        let special = self.context.sys.disk.special(&folder);
+        let is_shared = matches!(special, Some(Special::Network(_) | Special::LocalLocks(_)));
+        // A process of another machine cannot be reached, either, and uses its socket.
+        if is_shared || self.context.sys.sockets == Sockets::None {
+            return Ok(0);
+        }
+        remove_unused(&folder)
     }
 
     /// Connects to a process that has a session open. Fails if it cannot be reached from here.

@@ -7,6 +7,8 @@
 mod none;
 #[cfg(unix)]
 mod real;
+#[cfg(unix)]
+mod unused;
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -47,6 +49,15 @@ impl Sockets {
             _ => Err(unsupported(folder, name)),
         }
     }
+}
+
+/// Removes the sockets in `folder` that no process listens on any longer. Returns how many there were.
+/// The folder must not be shared with other machines: their sockets look unused from here.
+pub fn remove_unused(folder: &Path) -> io::Result<usize> {
+    #[cfg(unix)]
+    return unused::remove(folder, unused::AGE);
+    #[cfg(not(unix))]
+    Err(unsupported(folder, ""))
 }
 
 fn unsupported(folder: &Path, name: &str) -> io::Error {

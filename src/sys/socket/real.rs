@@ -17,8 +17,11 @@ use super::{Stream, stream};
 /// The longest path of a socket that all systems accept, in bytes.
 const LONGEST: usize = 100;
 
+/// The extension of a socket.
+pub(super) const SOCKET: &str = "sock";
+
 /// The extension of the file that says where the socket is, if its own path would be too long.
-const POINTER: &str = "at";
+pub(super) const POINTER: &str = "at";
 
 /// A socket that was made. Dropping it removes it.
 #[derive(Debug)]
@@ -112,12 +115,12 @@ impl Drop for Listener {
 }
 
 /// The folder for sockets whose own path would be too long.
-fn short_folder() -> PathBuf {
+pub(super) fn short_folder() -> PathBuf {
     let user = rustix::process::geteuid().as_raw();
     Path::new("/tmp").join(format!("rejoin-{user}"))
 }
 
-fn remove(path: &Path) -> io::Result<()> {
+pub(super) fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
