@@ -35,14 +35,24 @@ pub(super) fn run(
     output.raw(&String::from_utf8_lossy(&script))
 }
 
-/// The command without those below it that help does not list: the scripts would offer them.
+/// The command without the commands and options that help does not list: the scripts would offer them.
 fn visible(command: &'static clap::Command) -> clap::Command {
     let below = command.get_subcommands();
+    let arguments = || {
+        command
+            .get_arguments()
+            .filter(|argument| !argument.is_hide_set())
+    };
+    let groups = command.get_groups().map(|group| {
+        let is_in = |argument: &&clap::Arg| group.get_args().any(|id| id == argument.get_id());
+        let ids = arguments().filter(is_in).map(clap::Arg::get_id);
+        clap::ArgGroup::new(group.get_id()).args(ids).multiple(true)
+    });
     clap::Command::new(command.get_name())
         .visible_aliases(command.get_visible_aliases())
         .about(command.get_about().cloned().unwrap_or_default())
         .version(command.get_version().unwrap_or_default())
-        .args(command.get_arguments())
-        .groups(command.get_groups())
+        .args(arguments())
+        .groups(groups)
         .subcommands(below.filter(|below| !below.is_hide_set()).map(visible))
 }

@@ -30,6 +30,9 @@ Exit codes: 0 success, 1 failure, 2 invalid command line, 3 session not found, 4
 pub(super) const ANOTHER: &str =
     "name an empty folder, a new one or a store with --store or REJOIN_STORE";
 
+/// What to do if a database does not answer.
+pub(super) const UNREACHABLE: &str = "check the address, and that the database runs";
+
 /// Why a command failed, and what to do about it.
 #[derive(Debug)]
 pub struct Failure {
@@ -106,8 +109,11 @@ impl From<StoreError> for Failure {
         let failure = Self::with_code(code, &error);
         match code {
             _ if matches!(error, StoreError::OfAnother { .. }) => failure.hint(ANOTHER),
+            _ if matches!(error, StoreError::Unreachable { .. }) => failure.hint(UNREACHABLE),
             NOT_FOUND => failure.hint("run `rejoin sessions list` to see available sessions"),
-            IN_USE => failure.hint("close the session there first"),
+            IN_USE => {
+                failure.hint("close the session there first, or end it with `rejoin stop ID`")
+            }
             _ => failure,
         }
     }

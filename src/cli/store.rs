@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::store::place;
-use crate::sys::folders;
+use crate::store::{Store, StoreError, place};
+use crate::sys::{Sys, folders};
 
 use super::exit::Failure;
 use super::global::Global;
+use super::terminal::busy;
 
 /// The store's folder, which is no file, nor below one, or its address.
 pub(super) fn root(global: &Global) -> Result<PathBuf, Failure> {
@@ -68,6 +69,14 @@ pub(super) fn absolute(root: &Path) -> Result<PathBuf, Failure> {
     Err(
         Failure::usage("this rejoin was built without the feature store-postgres")
             .hint("name a folder with --store DIR"),
+    )
+}
+
+/// Whether there is a store at `root`. Creates nothing. A terminal shows if a database is slow to answer.
+pub(super) fn is_there(root: &Path, sys: &Sys) -> Result<bool, StoreError> {
+    busy(
+        || format!("Connecting to {} …", place::shown(root)),
+        || Store::is_at(root, sys),
     )
 }
 

@@ -187,7 +187,10 @@ fn scripts_for_shells_offer_what_help_lists() {
             let last = name.rsplit(' ').next().unwrap_or_default();
             assert!(script.contains(last), "{shell}: {name}");
         }
-        assert!(!script.contains("guard"), "{shell} offers what is hidden");
+        // A command and an option.
+        for hidden in ["guard", "--host"] {
+            assert!(!script.contains(hidden), "{shell} offers {hidden}");
+        }
     }
     fails(root.path(), &["completions", "cmd"], 2, "possible values");
 }

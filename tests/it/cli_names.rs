@@ -58,7 +58,7 @@ fn sessions_are_found_by_parts_of_their_ids_and_titles() {
     let gone = runs(store, &forever);
     assert_eq!(gone, format!("{old} is removed for good\n"));
     fails(store, &["export", "fix the"], 3, "there is no session");
-    fails(store, &["restore", "last"], 3, "is not in the trash");
+    fails(store, &["restore", "last"], 3, "the trash is empty");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::cli::count::count;
-use crate::cli::exit::ANOTHER;
+use crate::cli::exit::{ANOTHER, UNREACHABLE};
 use crate::cli::global::Global;
 use crate::cli::look::Look;
 use crate::cli::store as folder;
@@ -87,10 +87,7 @@ fn database(root: &Path, sys: &Sys) -> Finding {
     let shown = place::shown(root);
     match store.prepare().and_then(|()| store.ids()) {
         Ok(ids) => Finding::ok("store", format!("{shown}: {}", count(ids.len(), "session"))),
-        Err(error) => {
-            let hint = "check the address, and that the database runs";
-            Finding::error("store", error, hint)
-        }
+        Err(error) => Finding::error("store", error, UNREACHABLE),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::cli::store;
 use crate::cli::width::{cut, width};
 use crate::engine::choice::known::title as agent;
 use crate::record::State;
-use crate::store::{Host, Store};
+use crate::store::Host;
 use crate::sys::{Sys, Timestamp};
 
 use super::{Live, LiveSession};
@@ -43,7 +43,7 @@ pub(in crate::cli) fn run(
     args: &Args,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    if args.json && !Store::is_at(&store::root(global)?, &Sys::real())? {
+    if args.json && !store::is_there(&store::root(global)?, &Sys::real())? {
         return output.json(&json!({ "sessions": [], "hosts": [] }));
     }
     let context = Context::of_existing(global)?;

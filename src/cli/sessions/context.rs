@@ -104,7 +104,7 @@ impl<'a> Context<'a> {
     /// Opens the store that the command line names, which must exist.
     pub(in crate::cli) fn of_existing(global: &'a Global) -> Result<Self, Failure> {
         let (root, sys) = (store::root(global)?, Sys::real());
-        if !Store::is_at(&root, &sys)? {
+        if !store::is_there(&root, &sys)? {
             return Err(store::missing(&root));
         }
         Self::open(global, &root, sys)
@@ -121,7 +121,7 @@ impl<'a> Context<'a> {
         let sys = Sys::real();
         let live = sources.live(global, true)?;
         // Reading must not create a store without need.
-        if !Store::is_at(&root, &sys)? && !live.as_ref().is_some_and(|live| live.are_there()) {
+        if !store::is_there(&root, &sys)? && !live.as_ref().is_some_and(|live| live.are_there()) {
             return Err(store::missing(&root));
         }
         Ok(Self {

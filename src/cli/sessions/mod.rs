@@ -21,7 +21,7 @@ mod verify;
 
 use clap::Subcommand;
 
-use crate::store::{Store, place};
+use crate::store::place;
 use crate::sys::Sys;
 
 use super::exit::Failure;
@@ -95,7 +95,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     // These only say that they change nothing of other tools.
     let changes = matches!(args.command, Command::Rename(_) | Command::Delete(_));
     let shows_tools = !changes && live.as_ref().is_some_and(|live| live.are_there());
-    if !shows_tools && !Store::is_at(&root, &sys)? {
+    if !shows_tools && !store::is_there(&root, &sys)? {
         let none = "there are no sessions";
         let place = place::shown(&root);
         let hint = match Choice::Unset.live(global.store().is_none()) {

@@ -28,7 +28,7 @@ const MOST_SHOWN: usize = 5;
 /// How many columns of their titles.
 const TITLE: usize = 50;
 /// The name of the session that was used last.
-const LAST: &str = "last";
+pub(super) const LAST: &str = "last";
 
 /// A session that a name may mean.
 #[derive(Clone, Debug)]

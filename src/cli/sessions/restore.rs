@@ -14,7 +14,7 @@ use crate::sys::SessionId;
 use super::age::age;
 use super::context::Context;
 use super::id::find_trashed;
-use super::named::SESSIONS;
+use super::named::{LAST, SESSIONS};
 use super::trash;
 
 /// What to restore.
@@ -60,6 +60,9 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
     }
     for text in &args.ids {
         let absent = || {
+            if trashed.is_empty() && text == LAST {
+                return Failure::with_code(NOT_FOUND, "the trash is empty");
+            }
             Failure::with_code(NOT_FOUND, format!("session {text} is not in the trash"))
                 .hint("run `rejoin sessions trash list` to see the trash")
         };

@@ -300,14 +300,23 @@ fn print(
             output.line("")?;
         }
         output.line(table.row(row).text(look.colour))?;
+        let others = hits.iter().filter(|hit| !repeats_title(hit)).count();
         for hit in *hits {
-            output.line(hit_line(hit, sought, &look, now))?;
+            if others == 0 || !repeats_title(hit) {
+                output.line(hit_line(hit, sought, &look, now))?;
+            }
         }
         if output.closed() {
             break;
         }
     }
     Ok(())
+}
+
+/// Whether a hit is the title, which is in the line of the session.
+fn repeats_title(hit: &Hit) -> bool {
+    let title = hit.session.summary.title.as_deref().unwrap_or_default();
+    hit.field == Field::Title && list::one_line(title) == list::one_line(&hit.snippet)
 }
 
 fn hit_line(hit: &Hit, sought: Option<&Regex>, look: &Look, now: Timestamp) -> String {

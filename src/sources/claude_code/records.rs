@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Value, json};
 
+use crate::record::title;
 use crate::sys::Timestamp;
 
 use super::super::branch::{blocks, message_id};
@@ -34,9 +35,6 @@ struct Titles {
     /// The first prompt, if commands came before it: they would be the title.
     prompt: Option<String>,
 }
-
-/// The longest title that is made from a prompt, in characters.
-const TITLE: usize = 80;
 
 /// What the user's text begins with that no user wrote.
 const NOT_PROMPTS: [&str; 8] = [
@@ -166,8 +164,7 @@ impl Reader {
     fn prompted(&mut self, text: &str) {
         let is_first = !std::mem::replace(&mut self.prompted, true);
         if is_first && self.builder.has_prompt() {
-            let line = text.trim().lines().next().unwrap_or_default();
-            self.titles.prompt = Some(line.chars().take(TITLE).collect());
+            self.titles.prompt = title::plain(text);
         }
     }
 
