@@ -43,33 +43,45 @@ pub(super) fn no_agent(program: &str) -> String {
 }
 
 /// How to install the program of this name, if it is known.
-pub(super) fn installation(name: &str) -> Option<String> {
+fn installation(name: &str) -> Option<String> {
     let is_its = |known: &&Known| known.command.as_deref() == Some(name);
     let package = known().iter().find(is_its)?.npx.as_ref()?;
     Some(format!("install it with `npm install --global {package}`"))
 }
 
-/// Why a program cannot be started, neither by its path nor from a folder of `PATH`; none if it can.
-/// Systems other than Unix have more rules, so there the answer is always none.
-pub(super) fn cannot_start(program: &OsStr) -> Option<String> {
+/// Why a program cannot be started, neither by its path nor from a folder of `PATH`, with what to do;
+/// none if it can. Systems other than Unix have more rules, so there the answer is always none.
+pub(super) fn cannot_start(program: &OsStr) -> Option<(String, String)> {
     if cfg!(not(unix)) {
         return None;
     }
     let shown = program.to_string_lossy();
-    let missing = format!("there is no program `{shown}`");
     if program.as_encoded_bytes().contains(&b'/') {
         let path = Path::new(program);
-        return match path.metadata() {
-            Err(_) => Some(missing),
-            Ok(file) if file.is_dir() => Some(format!("`{shown}` is a folder, not a program")),
-            Ok(_) if is_program(path) => None,
-            Ok(_) => Some(format!("the file `{shown}` is not executable")),
-        };
+        match path.metadata() {
+            Err(_) => {}
+            Ok(_) if is_program(path) => return None,
+            Ok(file) if file.is_dir() => {
+                let why = format!("`{shown}` is a folder, not a program");
+                return Some((why, "name the agent's program".to_owned()));
+            }
+            Ok(_) => {
+                let why = format!("the file `{shown}` is not executable");
+                return Some((why, format!("`chmod +x {shown}` makes it executable")));
+            }
+        }
+    } else {
+        // Without a `PATH` the system searches its default folders.
+        let folders = std::env::var_os("PATH")?;
+        if std::env::split_paths(&folders).any(|folder| is_program(&folder.join(program))) {
+            return None;
+        }
     }
-    // Without a `PATH` the system searches its default folders.
-    let folders = std::env::var_os("PATH")?;
-    let is_there = std::env::split_paths(&folders).any(|folder| is_program(&folder.join(program)));
-    (!is_there).then_some(missing)
+    let hint = installation(&AgentNames::program(&[program.to_owned()])).unwrap_or_else(|| {
+        "check its name, or give its full path: an editor may search other folders than your shell"
+            .to_owned()
+    });
+    Some((format!("there is no program `{shown}`"), hint))
 }
 
 #[cfg(test)]
@@ -136,10 +148,9 @@ mod tests {
     #[test]
     fn what_is_no_program_is_named() {
         let why = |path: &str| cannot_start(OsStr::new(path)).unwrap();
-        assert_eq!(why("/"), "`/` is a folder, not a program");
-        assert_eq!(
-            why("./Cargo.toml"),
-            "the file `./Cargo.toml` is not executable"
-        );
+        assert_eq!(why("/").0, "`/` is a folder, not a program");
+        let (why, hint) = why("./Cargo.toml");
+        assert_eq!(why, "the file `./Cargo.toml` is not executable");
+        assert_eq!(hint, "`chmod +x ./Cargo.toml` makes it executable");
     }
 }

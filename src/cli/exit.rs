@@ -111,9 +111,8 @@ impl From<StoreError> for Failure {
             _ if matches!(error, StoreError::OfAnother { .. }) => failure.hint(ANOTHER),
             _ if matches!(error, StoreError::Unreachable { .. }) => failure.hint(UNREACHABLE),
             NOT_FOUND => failure.hint("run `rejoin sessions list` to see available sessions"),
-            IN_USE => {
-                failure.hint("close the session there first, or end it with `rejoin stop ID`")
-            }
+            IN_USE => failure
+                .hint("close the session there first, or stop the session with `rejoin stop`"),
             _ => failure,
         }
     }

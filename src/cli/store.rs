@@ -74,6 +74,9 @@ pub(super) fn absolute(root: &Path) -> Result<PathBuf, Failure> {
 
 /// Whether there is a store at `root`. Creates nothing. A terminal shows if a database is slow to answer.
 pub(super) fn is_there(root: &Path, sys: &Sys) -> Result<bool, StoreError> {
+    if !place::is_address(root) {
+        return Store::is_at(root, sys);
+    }
     busy(
         || format!("Connecting to {} …", place::shown(root)),
         || Store::is_at(root, sys),

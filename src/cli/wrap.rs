@@ -56,12 +56,9 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     );
     let engine = Arc::new(engine);
     let input = stdio::input().map_err(Failure::cannot_start)?;
-    let Some(why) = agents::cannot_start(&args.command[0]) else {
+    let Some((why, hint)) = agents::cannot_start(&args.command[0]) else {
         return serve::on(global, &args.agent.serve, true, engine, input);
     };
-    let hint = agents::installation(&agent).unwrap_or_else(|| {
-        "check its name, or give its full path: an editor may search other folders than your shell".to_owned()
-    });
     if stdin_is_terminal() {
         return Err(Failure::new(why).hint(hint));
     }

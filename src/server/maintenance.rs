@@ -160,8 +160,10 @@ async fn clean_up(process: &Process, when: When) {
         let store = store.clone();
         spawn_blocking(move || store.remove_unused_sockets()).await
     };
-    if let Ok(Err(error)) = removed {
-        tracing::debug!(%error, "cannot remove the sockets of processes that were killed");
+    match removed {
+        Ok(Ok(0)) | Err(_) => {}
+        Ok(Ok(sockets)) => tracing::info!(sockets, "removed what killed processes have left"),
+        Ok(Err(error)) => tracing::debug!(%error, "cannot remove unused sockets"),
     }
     let mut from = None;
     loop {

@@ -1,7 +1,7 @@
 //! The sockets of the processes that have sessions open.
 //!
 //! Each process has at most one. The hint of a session that it has open names it, so that another
-//! process finds it by the lock, and never tries what a killed process has left.
+//! process finds it by the lock, and does not try what a killed process has left.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use super::folder::Store;
 use super::medium::Holder;
 use crate::sys::file_system::Special;
-use crate::sys::socket::{Listener, Sockets, Stream, remove_unused};
+use crate::sys::socket::{Listener, Stream};
 
 impl Store {
     /// The folder of what belongs to running processes, such as their sockets.
@@ -42,10 +42,10 @@ impl Store {
         let special = self.context.sys.disk.special(&folder);
         let is_shared = matches!(special, Some(Special::Network(_) | Special::LocalLocks(_)));
         // A process of another machine cannot be reached, either, and uses its socket.
-        if is_shared || self.context.sys.sockets == Sockets::None {
+        if is_shared {
             return Ok(0);
         }
-        remove_unused(&folder)
+        self.context.sys.sockets.remove_unused(&folder)
     }
 
     /// Connects to a process that has a session open. Fails if it cannot be reached from here.

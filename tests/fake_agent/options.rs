@@ -193,7 +193,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) spawn_grandchild: bool,
     /// When it ends before its input does, leaves a process of another group behind, which holds
-    /// its pipes open until that.
+    /// its pipes open until its input ends.
     #[arg(long)]
     pub(crate) leaves_process: bool,
 }

@@ -22,7 +22,7 @@ fail() {
 
 # A copy of the sources, of which only the release's targets differ.
 mkdir -p "$work/tree" target
-git ls-files -z | xargs -0 cp --parents --no-dereference --target-directory "$work/tree"
+git checkout-index --all --prefix="$work/tree/"
 cd "$work/tree"
 sed -i.bak "s/\"${target/gnu/musl}\"/\"$target\"/" dist-workspace.toml
 # The archive of the sources is made of a commit.
@@ -64,6 +64,10 @@ env -i HOME="$work/home" PATH=/usr/bin:/bin CARGO_HOME="$work/home/.cargo" REJOI
 [[ $("$work/home/.cargo/bin/rejoin" --version) == "$version" ]] || fail "the installed program"
 echo "ok - the installer installs it"
 
+# As the archive of a release is called.
+if [[ $target != "${target/gnu/musl}" ]]; then
+    mv "$work/served/rejoin-$target.tar.gz" "$work/served/rejoin-${target/gnu/musl}.tar.gz"
+fi
 packaging/release "$work/served" "$work/packages" >/dev/null
 tar -tzf "$work"/packages/rejoin-0*.tgz package/man/rejoin-wrap.1 >/dev/null || fail "the packages have the manual"
 if ! command -v uv >/dev/null; then

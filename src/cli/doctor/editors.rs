@@ -93,6 +93,18 @@ fn file(editor: Editor, path: &Path, folders: &Folders, look: &Look) -> Vec<Find
         .filter(|entry| !has_twin(&document, *entry))
         .collect();
     let wrapped = entries.iter().filter(|entry| is_wrapped(entry)).count();
+    // Setup leaves alone what speaks no ACP.
+    let can_wrap = entries.iter().any(|entry| {
+        let speaks = |command: Command<'_>| instead(&command).is_none();
+        !is_wrapped(entry) && entry.command().is_none_or(speaks)
+    });
+    let with_hint = |finding: Finding, hint: String| {
+        if can_wrap {
+            finding.hint(hint)
+        } else {
+            finding
+        }
+    };
     let first = match (entries.len(), wrapped) {
         (0, _) => Finding::ok(title, format!("{shown}: no agents"))
             .hint(format!("{setup} adds those that are installed")),
@@ -102,14 +114,17 @@ fn file(editor: Editor, path: &Path, folders: &Folders, look: &Look) -> Vec<Find
         }
         (all, 0) => {
             let agents = count(all, "agent");
-            Finding::ok(title, format!("{shown}: {agents}, without rejoin in front"))
-                .hint(format!("{setup} puts it in front"))
+            let message = format!("{shown}: {agents}, without rejoin in front");
+            with_hint(
+                Finding::ok(title, message),
+                format!("{setup} puts it in front"),
+            )
         }
         (all, wrapped) => {
             let agents = count(all, "agent");
             let message = format!("{shown}: {agents}, {wrapped} of them with rejoin in front");
             let hint = format!("{setup} puts it in front of the others");
-            Finding::ok(title, message).hint(hint)
+            with_hint(Finding::ok(title, message), hint)
         }
     };
     let mut found = vec![first];

@@ -299,10 +299,14 @@ fn print(
         if at > 0 {
             output.line("")?;
         }
-        output.line(table.row(row).text(look.colour))?;
-        let others = hits.iter().filter(|hit| !repeats_title(hit)).count();
+        let line = table.row(row);
+        output.line(line.text(look.colour))?;
+        let line = line.text(false);
+        let repeats =
+            |hit: &Hit| hit.field == Field::Title && line.contains(&list::one_line(&hit.snippet));
+        let others = hits.iter().filter(|hit| !repeats(hit)).count();
         for hit in *hits {
-            if others == 0 || !repeats_title(hit) {
+            if others == 0 || !repeats(hit) {
                 output.line(hit_line(hit, sought, &look, now))?;
             }
         }
@@ -311,12 +315,6 @@ fn print(
         }
     }
     Ok(())
-}
-
-/// Whether a hit is the title, which is in the line of the session.
-fn repeats_title(hit: &Hit) -> bool {
-    let title = hit.session.summary.title.as_deref().unwrap_or_default();
-    hit.field == Field::Title && list::one_line(title) == list::one_line(&hit.snippet)
 }
 
 fn hit_line(hit: &Hit, sought: Option<&Regex>, look: &Look, now: Timestamp) -> String {

@@ -419,11 +419,12 @@ impl<'d> Command<'d> {
             .map(|text| &*text.value)
     }
 
-    /// Whether the program is rejoin.
+    /// Whether the program is rejoin, perhaps with a version in its name.
     pub(in crate::cli) fn is_rejoin(&self) -> bool {
         let program = self.program();
         let name = program.rsplit(['/', '\\']).next().unwrap_or_default();
-        name.strip_suffix(".exe").unwrap_or(name) == "rejoin"
+        let name = name.strip_suffix(".exe").unwrap_or(name);
+        name == "rejoin" || name.starts_with("rejoin-")
     }
 
     /// Whether it starts rejoin, perhaps by way of other programs, such as `npx`.
@@ -432,7 +433,7 @@ impl<'d> Command<'d> {
             .chain((0..self.elements().len()).filter_map(|number| self.argument(number)))
             .map(OsString::from)
             .collect();
-        self.is_rejoin() || AgentNames::of_command(&words).name() == "rejoin"
+        self.is_rejoin() || AgentNames::starts(&words, "rejoin")
     }
 
     /// Where the command of the wrapped agent begins in the arguments; none if none is wrapped.

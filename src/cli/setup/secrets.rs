@@ -23,6 +23,14 @@ static MEMBER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
+/// A variable of the environment with its value, or a header with a secret.
+static ASSIGNED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(&format!(
+        r"(?is)^([a-z_][a-z0-9_]*=|[\w-]*(?:{NAMES})[\w-]*:).+$"
+    ))
+    .ok()
+});
+
 /// An option of a program that is followed by a secret, or by `=` and a secret.
 static OPTION: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(&format!(r"(?i)^(-[^=\s]*(?:{NAMES})[^=\s]*)(=.*)?$")).ok());
@@ -31,7 +39,7 @@ static OPTION: LazyLock<Option<Regex>> =
 static PASSWORD: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#"(://[^\s/:@"]*:)[^\s/@"]+@"#).ok());
 
-/// The secrets in the entries of agents.
+/// The secrets in settings.
 #[derive(Debug, Default)]
 pub(super) struct Secrets {
     /// Strings as they are written, and what is shown in their place.
@@ -43,17 +51,32 @@ impl Secrets {
     pub(super) fn of<'d>(documents: impl IntoIterator<Item = &'d Document<'d>>) -> Self {
         let mut secrets = Self::default();
         for document in documents {
-            for entry in document.entries() {
-                let env = entry.member("env").and_then(|env| env.value.as_object());
-                for variable in env.map(|env| &env.properties[..]).unwrap_or_default() {
-                    secrets.add(document, &variable.value, &format!("\"{MASK}\""));
-                }
-                if let Some(command) = entry.command() {
-                    secrets.add_arguments(document, command.elements());
-                }
+            for member in document.root().iter().flat_map(|root| &root.properties) {
+                secrets.add_member(document, member.name.as_str(), &member.value);
             }
         }
         secrets
+    }
+
+    /// Those in a member of any object, such as `env` and `args` of an agent or an MCP server.
+    fn add_member(&mut self, document: &Document<'_>, name: &str, value: &Value<'_>) {
+        match value {
+            Value::Object(object) => {
+                for member in &object.properties {
+                    if name == "env" {
+                        self.add(document, &member.value, &format!("\"{MASK}\""));
+                    }
+                    self.add_member(document, member.name.as_str(), &member.value);
+                }
+            }
+            Value::Array(array) => {
+                self.add_arguments(document, &array.elements);
+                for element in &array.elements {
+                    self.add_member(document, "", element);
+                }
+            }
+            _ => {}
+        }
     }
 
     fn add(&mut self, document: &Document<'_>, value: &Value<'_>, shown: &str) {
@@ -80,6 +103,10 @@ impl Secrets {
                     follows = false;
                 }
                 Some(_) => follows = true,
+                None if let Some(assigned) = assigned(text) => {
+                    self.add(document, argument, &format!("\"{assigned}{MASK}\""));
+                    follows = false;
+                }
                 None if std::mem::take(&mut follows) => {
                     self.add(document, argument, &format!("\"{MASK}\""));
                 }
@@ -106,6 +133,12 @@ impl Secrets {
             None => line.into_owned(),
         }
     }
+}
+
+/// What comes before the value that an argument assigns to a variable or a header.
+fn assigned(argument: &str) -> Option<&str> {
+    let found = ASSIGNED.as_ref()?.captures(argument)?;
+    Some(found.get(1)?.as_str())
 }
 
 /// The line with another string in the place of this one, where that is no name of a member.
@@ -135,12 +168,15 @@ mod tests {
       "args": ["--api-key", "k1", "--port", "80", "--password=p\"w", "--verbose"],
       "env": { "MODE": "command", "N": 1, "DSN": "d3" }
     },
-    "b": { "command": "agent", "args": [
+    "b": { "command": "env", "args": [
+      "DB=d4", "agent", "-H", "Authorization: Basic d5",
       "--auth-token",
       "k2",
+      "a: b", "https://x/?a=b",
       "last"
     ] }
-  }
+  },
+  "context_servers": { "m": { "command": { "env": { "M": "d6" }, "args": ["--token=d7"] } } }
 }"#;
         let document = Document::parse(text).unwrap();
         let secrets = Secrets::of([&document]);
@@ -153,12 +189,15 @@ mod tests {
       "args": ["--api-key", "…", "--port", "80", "--password=…", "--verbose"],
       "env": { "MODE": "…", "N": 1, "DSN": "…" }
     },
-    "b": { "command": "agent", "args": [
+    "b": { "command": "env", "args": [
+      "DB=…", "agent", "-H", "Authorization:…",
       "--auth-token",
       "…",
+      "a: b", "https://x/?a=b",
       "last"
     ] }
-  }
+  },
+  "context_servers": { "m": { "command": { "env": { "M": "…" }, "args": ["--token=…"] } } }
 }"#;
         assert_eq!(shown.join("\n"), expected);
     }

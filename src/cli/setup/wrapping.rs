@@ -74,7 +74,7 @@ impl Wrapper<'_> {
                 let outcome = if command.is_rejoin() && (self.is_gone)(command.program()) {
                     edits.push(self.corrected(&command));
                     Outcome::Corrected
-                } else if command.starts_rejoin() || command.program() == self.rejoin {
+                } else if command.starts_rejoin() {
                     Outcome::Already
                 } else if (self.speaks_no_acp)(&command) {
                     Outcome::NoAcp

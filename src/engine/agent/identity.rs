@@ -83,6 +83,11 @@ impl AgentNames {
         }
     }
 
+    /// Whether a command line starts the program of this name, perhaps by way of others.
+    pub fn starts(command: &[OsString], program: &str) -> bool {
+        command::plain(&command::agent(&words(command))) == program
+    }
+
     /// The name of the program that a command line starts, for display.
     pub fn program(command: &[OsString]) -> String {
         command::first_argument(&words(command))

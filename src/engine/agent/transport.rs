@@ -206,10 +206,7 @@ pub(super) fn start(program: &Program) -> io::Result<(Child, ChildStdin, process
         line.to_owned()
     };
     let guard = program.guard.as_deref();
-    let (child, (input, output)) =
-        Child::start(command, guard, program.exit_timeout, Box::new(log_line))?;
-    let output = child.output(output)?;
-    Ok((child, input, output))
+    Child::start(command, guard, program.exit_timeout, Box::new(log_line))
 }
 
 /// Sends a line, even if the agent does not keep up: the client's requests are bounded elsewhere.

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -42,9 +42,6 @@ pub(in crate::engine) struct Child {
     exit_timeout: Duration,
 }
 
-/// The ends of a process's pipes.
-pub(super) type Pipes = (ChildStdin, ChildStdout);
-
 /// Gets each line of the process's stderr and returns the part that may be kept.
 pub(in crate::engine) type StderrFilter = Box<dyn Fn(&str) -> String + Send>;
 
@@ -60,7 +57,9 @@ impl Child {
         guard: Option<&Path>,
         exit_timeout: Duration,
         filter: StderrFilter,
-    ) -> io::Result<(Self, Pipes)> {
+    ) -> io::Result<(Self, ChildStdin, Output)> {
+        // First, since nothing would end a process that was started.
+        let (end, held) = io::pipe()?;
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -75,18 +74,13 @@ impl Child {
         let guard = start_guard(guard, &process, exit_timeout, outputs);
         let stderr = Arc::new(Stderr::default());
         let lines = stderr.clone();
-        let group = Group::new(process, guard, move || drain(errors, &lines, &filter))?;
+        let group = Group::new(process, guard, held, move || drain(errors, &lines, &filter))?;
         let child = Self {
             group,
             stderr,
             exit_timeout,
         };
-        Ok((child, (input, output)))
-    }
-
-    /// Its output, in `pipe`, up to its end.
-    pub(in crate::engine) fn output(&self, pipe: ChildStdout) -> io::Result<Output> {
-        Ok(Output::new(pipe, self.group.end()?))
+        Ok((child, input, Output::new(output, end)))
     }
 
     /// Waits until the process has ended, and returns how.

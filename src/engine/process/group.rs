@@ -1,6 +1,6 @@
 //! Starts, guards, waits for and ends a process group.
 
-use std::io::{self, PipeReader};
+use std::io;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -26,8 +26,6 @@ pub(super) type Status = Arc<io::Result<ExitStatus>>;
 pub(super) struct Group {
     id: u32,
     ended: watch::Receiver<Option<Status>>,
-    /// A pipe that ends when the process has ended.
-    end: PipeReader,
     guarded: bool,
     /// Whether the group was left to its guard.
     left: AtomicBool,
@@ -54,18 +52,18 @@ pub(super) fn start_guard(
 }
 
 impl Group {
-    /// Waits for the process on a thread, and reads its output by `read` on another one.
+    /// Waits for the process on a thread, and reads its output by `read` on another one. `held` is
+    /// dropped when the process has ended.
     pub(super) fn new(
         mut process: Child,
         guard: Option<Guard>,
+        held: impl Send + 'static,
         read: impl FnOnce() + Send + 'static,
     ) -> io::Result<Self> {
         let (sender, ended) = watch::channel(None);
-        let (end, held) = io::pipe()?;
         let group = Self {
             id: process.id(),
             ended,
-            end,
             // Outside of Unix, a guard cannot see that the process has ended.
             guarded: cfg!(unix) && guard.is_some(),
             left: AtomicBool::new(false),
@@ -86,11 +84,6 @@ impl Group {
                 sender.send_replace(Some(Arc::new(status)));
             })?;
         Ok(group)
-    }
-
-    /// A pipe that ends when the process has ended.
-    pub(super) fn end(&self) -> io::Result<PipeReader> {
-        self.end.try_clone()
     }
 
     /// Waits until the process has ended. `None` if that cannot be known.

@@ -25,6 +25,11 @@ impl Output {
         }
     }
 
+    /// The pipe, whose end is that of all processes that hold it.
+    pub(in crate::engine) fn into_pipe(self) -> ChildStdout {
+        self.pipe
+    }
+
     /// Waits until the pipe can be read or the process has ended. Returns how much is left to be read
     /// if it has.
     #[cfg(unix)]

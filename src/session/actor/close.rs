@@ -6,9 +6,11 @@ use std::sync::Arc;
 use crate::engine::{CloseReason, History};
 use crate::record::{AgentSessionId, Kind};
 use crate::session::Deps;
+use crate::session::effect::Batch;
 use crate::session::history::SessionHistory;
 use crate::session::open_session::LogAccess;
 use crate::session::outcome::Refusal;
+use crate::session::reply::Reply;
 use crate::store::Store;
 use crate::sys::{SessionId, blocking};
 
@@ -78,6 +80,16 @@ impl Actor {
         }
         delete_at_agent(&self.deps, agent_ids);
         Ok(())
+    }
+
+    /// The actor's own client has gone. The session stays open for others, and as long as a turn
+    /// runs.
+    pub(super) fn detach(&mut self) -> Batch<Reply> {
+        self.links.is_detached = true;
+        if self.front.is_some() {
+            self.leave_owner();
+        }
+        Vec::new()
     }
 
     fn move_to_trash(&self, log: LogAccess) -> Result<(), Refusal> {

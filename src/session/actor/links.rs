@@ -19,6 +19,7 @@ use crate::session::link::message::{self, Attached, STOPPED};
 use crate::session::link::serve::{Link, LinkCommand, refuse};
 use crate::session::open_session::LogAccess;
 use crate::session::outcome::{Done, Refusal};
+use crate::session::phase::Phase;
 use crate::session::reply::Reply;
 use crate::session::request::{AnswerDue, Request};
 use crate::store::Holder;
@@ -251,25 +252,29 @@ impl Actor {
     /// The refusal of a request that would take the session away from other clients. It was sent by
     /// the client of the link with this number, or by the actor's own.
     fn in_use_by_others(&self, link: Option<u64>) -> Refusal {
-        let own = (link.is_some() && !self.links.is_detached).then(|| self.client_name());
+        let own = (link.is_some() && !self.links.is_detached)
+            .then(|| (std::process::id(), self.client_name()));
         let links = self.links.list.iter();
         let links = links.filter(|other| Some(other.number) != link);
-        let clients = own
-            .into_iter()
-            .chain(links.map(|link| link.client.as_deref()));
+        let links = links.map(|link| (link.pid, link.client.as_deref()));
+        let clients: Vec<_> = own.into_iter().chain(links).collect();
         let mut names: Vec<_> = clients
-            .clone()
-            .map(|client| client.unwrap_or("another client"))
+            .iter()
+            .map(|(_, client)| client.unwrap_or("another client"))
             .collect();
         names.sort_unstable();
         names.dedup();
+        let holder = clients.first().map(|(pid, client)| Holder {
+            pid: *pid,
+            ..Holder::this_process(*client)
+        });
         Refusal::InUse {
             message: format!(
                 "session {} is open in {}: close it there first",
                 self.name,
                 names.join(", ")
             ),
-            holder: Some(Holder::this_process(clients.flatten().next())),
+            holder,
         }
     }
 
@@ -295,6 +300,13 @@ impl Actor {
                 if self.links.is_detached =>
             {
                 return vec![Effect::Answer(reply, Err(Refusal::NotOpen))];
+            }
+            Request::Status(reply) if self.links.is_detached && self.own_front.is_none() => {
+                let (open, phase) = (false, Phase::Idle(None));
+                return vec![Effect::Answer(reply, Ok(Done::Status { open, phase }))];
+            }
+            Request::MetadataChange(reply, _) if self.links.is_detached && self.links.any() => {
+                return vec![Effect::Answer(reply, Err(self.in_use_by_others(None)))];
             }
             Request::Cancel { .. } | Request::Notify { .. } if self.links.is_detached => {
                 return Vec::new();
@@ -343,16 +355,6 @@ impl Actor {
         } else {
             Vec::new()
         }
-    }
-
-    /// The actor's own client has gone. The session stays open for others, and as long as a turn
-    /// runs.
-    pub(super) fn detach(&mut self) -> Batch<Reply> {
-        self.links.is_detached = true;
-        if self.front.is_some() {
-            self.leave_owner();
-        }
-        Vec::new()
     }
 
     /// Closes a session that no client has open, unless a turn runs.

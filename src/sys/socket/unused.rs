@@ -13,8 +13,9 @@ use crate::sys::boot::is_running;
 
 use super::real::{POINTER, SOCKET, connect, remove as remove_file, short_folder};
 
-/// How old a socket is before it is looked at: a new one may not be listened on yet.
-pub(super) const AGE: Duration = Duration::from_mins(1);
+/// How old a socket is before it is looked at. A new one may not be listened on yet, and one of a
+/// process in a virtual machine that has the folder, too, looks unused from here.
+pub(super) const AGE: Duration = Duration::from_hours(7 * 24);
 
 /// Removes the sockets in a folder that no process listens on and that are at least so old. Returns
 /// how many there were.
@@ -35,14 +36,15 @@ pub(super) fn remove(folder: &Path, age: Duration) -> io::Result<usize> {
             continue;
         };
         let process = name.split('-').next().and_then(|pid| pid.parse().ok());
-        // One in a container may have the number of another process here.
+        // The number may be that of a process in a container, so the socket is tried, too.
         if process.is_some_and(is_running) || is_listened_on(folder, name) {
             continue;
         }
-        remove_file(&path)?;
+        // Without the pointer, nothing would find the socket again.
         if extension == Some(POINTER) {
             remove_file(&short_folder().join(name))?;
         }
+        remove_file(&path)?;
         removed += 1;
     }
     Ok(removed)
@@ -57,15 +59,11 @@ fn is_old(path: &Path, age: Duration) -> bool {
     })
 }
 
-/// Whether a process listens, as far as that can be found out.
+/// Whether a process listens, as far as that can be found out. One that is missing may be in the
+/// `/tmp` of a container.
 fn is_listened_on(folder: &Path, name: &str) -> bool {
-    match connect(folder, name) {
-        Ok(_) => true,
-        Err(error) => !matches!(
-            error.kind(),
-            io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound
-        ),
-    }
+    let refused = connect(folder, name).err();
+    refused.is_none_or(|error| error.kind() != io::ErrorKind::ConnectionRefused)
 }
 
 #[cfg(test)]

@@ -57,9 +57,12 @@ fn spawn(what: Start<'_>) -> io::Result<(Child, StdioTransport)> {
         tracing::debug!(target: "rejoin::mcp", server = name, "{}", line.escape_debug());
         line
     };
-    let (child, (input, output)) =
+    let (child, input, output) =
         blocking(|| Child::start(command, what.guard, LEAVES, Box::new(log_line)))?;
-    let transport = transport(ChildStdout::from_std(output)?, ChildStdin::from_std(input)?);
+    let transport = transport(
+        ChildStdout::from_std(output.into_pipe())?,
+        ChildStdin::from_std(input)?,
+    );
     Ok((child, transport))
 }
 
