@@ -65,9 +65,13 @@ pub(super) fn cannot_start(program: &OsStr) -> Option<(String, String)> {
                 let why = format!("`{shown}` is a folder, not a program");
                 return Some((why, "name the agent's program".to_owned()));
             }
+            Ok(file) if !file.is_file() => {
+                let why = format!("`{shown}` is not a program");
+                return Some((why, "name the agent's program".to_owned()));
+            }
             Ok(_) => {
                 let why = format!("the file `{shown}` is not executable");
-                return Some((why, format!("`chmod +x {shown}` makes it executable")));
+                return Some((why, "make it executable with `chmod +x`".to_owned()));
             }
         }
     } else {
@@ -149,8 +153,9 @@ mod tests {
     fn what_is_no_program_is_named() {
         let why = |path: &str| cannot_start(OsStr::new(path)).unwrap();
         assert_eq!(why("/").0, "`/` is a folder, not a program");
+        assert_eq!(why("/dev/null").0, "`/dev/null` is not a program");
         let (why, hint) = why("./Cargo.toml");
         assert_eq!(why, "the file `./Cargo.toml` is not executable");
-        assert_eq!(hint, "`chmod +x ./Cargo.toml` makes it executable");
+        assert_eq!(hint, "make it executable with `chmod +x`");
     }
 }

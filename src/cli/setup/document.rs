@@ -419,12 +419,11 @@ impl<'d> Command<'d> {
             .map(|text| &*text.value)
     }
 
-    /// Whether the program is rejoin, perhaps with a version in its name.
+    /// Whether the program is rejoin.
     pub(in crate::cli) fn is_rejoin(&self) -> bool {
         let program = self.program();
         let name = program.rsplit(['/', '\\']).next().unwrap_or_default();
-        let name = name.strip_suffix(".exe").unwrap_or(name);
-        name == "rejoin" || name.starts_with("rejoin-")
+        name.strip_suffix(".exe").unwrap_or(name) == "rejoin"
     }
 
     /// Whether it starts rejoin, perhaps by way of other programs, such as `npx`.

@@ -2,9 +2,10 @@
 
 use std::sync::LazyLock;
 
-use jsonc_parser::ast::Value;
-use regex::Regex;
+use jsonc_parser::ast::{Object, Value};
+use regex::{Captures, Regex};
 
+use crate::json;
 use crate::redact;
 
 use super::document::Document;
@@ -13,9 +14,16 @@ use super::document::Document;
 const MASK: &str = "…";
 
 /// The words of a name whose value is a secret.
-const NAMES: &str = "key|token|secret|passw|pwd|auth|credential|cookie|bearer";
+const NAMES: &str = "key|token|secret|pass|pwd|auth|credential|cookie|bearer|jwt|signature";
 
-/// The name and the value of a member in JSON.
+/// Whole names that are too short to be looked for in others.
+const SHORT: &str = "pat|pw|pin";
+
+/// The name of a member with a secret.
+static NAME: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(&format!("(?i){NAMES}|^(?:{SHORT})$")).ok());
+
+/// The name and the value of a member in JSON, which may be in a comment.
 static MEMBER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!(
         r#"(?i)("[^"]*(?:{NAMES})[^"]*"\s*:\s*)"(?:[^"\\]|\\.)*""#
@@ -23,21 +31,25 @@ static MEMBER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// A variable of the environment with its value, or a header with a secret.
-static ASSIGNED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+/// An option of a program that is followed by a secret, or by `=` and a secret.
+static OPTION: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!(
-        r"(?is)^([a-z_][a-z0-9_]*=|[\w-]*(?:{NAMES})[\w-]*:).+$"
+        r"(?is)^(--?[^=\s]*(?:{NAMES}|header)[^=\s]*|--?(?:{SHORT})|-H)(=.*)?$"
     ))
     .ok()
 });
 
-/// An option of a program that is followed by a secret, or by `=` and a secret.
-static OPTION: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(&format!(r"(?i)^(-[^=\s]*(?:{NAMES})[^=\s]*)(=.*)?$")).ok());
+/// What comes before a secret in an argument: the name of a variable that is set, or words with the
+/// name of a secret.
+static BEFORE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(&format!(
+        r#"(?is)^(?:((?:--?[\w-]+=)?[a-z_]\w*=).+|(.*?(?:{NAMES})[\w.-]*)[\s=:"'].*)$"#
+    ))
+    .ok()
+});
 
-/// The password in an address.
-static PASSWORD: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r#"(://[^\s/:@"]*:)[^\s/@"]+@"#).ok());
+/// The user and the password in an address.
+static PASSWORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#"(://)[^\s"]+@"#).ok());
 
 /// The secrets in settings.
 #[derive(Debug, Default)]
@@ -51,67 +63,91 @@ impl Secrets {
     pub(super) fn of<'d>(documents: impl IntoIterator<Item = &'d Document<'d>>) -> Self {
         let mut secrets = Self::default();
         for document in documents {
-            for member in document.root().iter().flat_map(|root| &root.properties) {
-                secrets.add_member(document, member.name.as_str(), &member.value);
+            if let Some(root) = document.root() {
+                secrets.add_members(document, root, false);
             }
         }
         secrets
     }
 
-    /// Those in a member of any object, such as `env` and `args` of an agent or an MCP server.
-    fn add_member(&mut self, document: &Document<'_>, name: &str, value: &Value<'_>) {
-        match value {
-            Value::Object(object) => {
-                for member in &object.properties {
-                    if name == "env" {
-                        self.add(document, &member.value, &format!("\"{MASK}\""));
-                    }
-                    self.add_member(document, member.name.as_str(), &member.value);
+    /// Those in the members of an object, such as `env` and `args` of an agent or an MCP server.
+    /// `all` says whether each value is one.
+    fn add_members(&mut self, document: &Document<'_>, object: &Object<'_>, all: bool) {
+        for member in &object.properties {
+            let name = member.name.as_str();
+            let is_secret = all || NAME.as_ref().is_some_and(|secret| secret.is_match(name));
+            let has_secrets = is_secret || matches!(name, "env" | "headers" | "http_headers");
+            match &member.value {
+                Value::Object(object) => self.add_members(document, object, has_secrets),
+                Value::Array(array) => self.add_elements(document, &array.elements, has_secrets),
+                value if is_secret => self.add(document, value, ""),
+                value => {
+                    self.add_argument(document, value, None);
                 }
             }
-            Value::Array(array) => {
-                self.add_arguments(document, &array.elements);
-                for element in &array.elements {
-                    self.add_member(document, "", element);
-                }
-            }
-            _ => {}
         }
     }
 
-    fn add(&mut self, document: &Document<'_>, value: &Value<'_>, shown: &str) {
+    fn add_elements(&mut self, document: &Document<'_>, elements: &[Value<'_>], all: bool) {
+        let mut before = None;
+        for element in elements {
+            match element {
+                Value::Object(object) => self.add_members(document, object, all),
+                Value::Array(array) => self.add_elements(document, &array.elements, all),
+                value if all => self.add(document, value, ""),
+                value => {
+                    let is_value = self.add_argument(document, value, before);
+                    before = None;
+                    if is_value {
+                        continue;
+                    }
+                }
+            }
+            before = element.as_string_lit().map(|text| &*text.value);
+        }
+    }
+
+    /// The secret in an argument of a program, which comes behind another one. Returns whether it is
+    /// the value of that.
+    fn add_argument(
+        &mut self,
+        document: &Document<'_>,
+        value: &Value<'_>,
+        behind: Option<&str>,
+    ) -> bool {
+        let Some(text) = value.as_string_lit().map(|text| &*text.value) else {
+            return false;
+        };
+        let option = |text| OPTION.as_ref().and_then(|option| option.captures(text));
+        let follows = behind.is_some_and(|behind| {
+            option(behind).is_some_and(|option| option.get(2).is_none())
+                || matches!(behind, "-u" | "--user") && text.contains(':')
+        });
+        let before = |found: Captures<'_>| {
+            let name = found.get(1).or(found.get(2));
+            name.map_or("", |name| name.as_str()).to_owned()
+        };
+        if follows {
+            self.add(document, value, "");
+        } else if let Some(option) = option(text) {
+            if option.get(2).is_some() {
+                self.add(document, value, &format!("{}=", before(option)));
+            }
+        } else if let Some(found) = BEFORE.as_ref().and_then(|secret| secret.captures(text)) {
+            self.add(document, value, &before(found));
+        }
+        follows
+    }
+
+    /// A string of which only `before` is shown.
+    fn add(&mut self, document: &Document<'_>, value: &Value<'_>, before: &str) {
         let Value::StringLit(text) = value else {
             return;
         };
         if !text.value.is_empty() {
             let written = document.source(value).to_owned();
-            self.strings.push((written, shown.to_owned()));
-        }
-    }
-
-    fn add_arguments(&mut self, document: &Document<'_>, arguments: &[Value<'_>]) {
-        let mut follows = false;
-        for argument in arguments {
-            let text = argument
-                .as_string_lit()
-                .map(|text| &*text.value)
-                .unwrap_or_default();
-            let option = OPTION.as_ref().and_then(|option| option.captures(text));
-            match option {
-                Some(option) if option.get(2).is_some() => {
-                    self.add(document, argument, &format!("\"{}={MASK}\"", &option[1]));
-                    follows = false;
-                }
-                Some(_) => follows = true,
-                None if let Some(assigned) = assigned(text) => {
-                    self.add(document, argument, &format!("\"{assigned}{MASK}\""));
-                    follows = false;
-                }
-                None if std::mem::take(&mut follows) => {
-                    self.add(document, argument, &format!("\"{MASK}\""));
-                }
-                None => {}
-            }
+            let shown = json::quoted(&format!("{before}{MASK}"));
+            self.strings.push((written, shown));
         }
     }
 
@@ -135,12 +171,6 @@ impl Secrets {
     }
 }
 
-/// What comes before the value that an argument assigns to a variable or a header.
-fn assigned(argument: &str) -> Option<&str> {
-    let found = ASSIGNED.as_ref()?.captures(argument)?;
-    Some(found.get(1)?.as_str())
-}
-
 /// The line with another string in the place of this one, where that is no name of a member.
 fn replaced(line: &str, written: &str, shown: &str) -> String {
     let mut out = String::with_capacity(line.len());
@@ -158,47 +188,87 @@ fn replaced(line: &str, written: &str, shown: &str) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn secrets_of_agents_are_not_shown() {
-        let text = r#"{
-  "proxy": "http://ada:hunter2@host:1/x", "my_token": "t0",
-  "agent_servers": {
-    "a": {
-      "command": "agent", "MODE": "command",
-      "args": ["--api-key", "k1", "--port", "80", "--password=p\"w", "--verbose"],
-      "env": { "MODE": "command", "N": 1, "DSN": "d3" }
-    },
-    "b": { "command": "env", "args": [
-      "DB=d4", "agent", "-H", "Authorization: Basic d5",
-      "--auth-token",
-      "k2",
-      "a: b", "https://x/?a=b",
-      "last"
-    ] }
-  },
-  "context_servers": { "m": { "command": { "env": { "M": "d6" }, "args": ["--token=d7"] } } }
-}"#;
+    fn shown(text: &str) -> String {
         let document = Document::parse(text).unwrap();
         let secrets = Secrets::of([&document]);
-        let shown: Vec<_> = text.lines().map(|line| secrets.masked(line)).collect();
-        let expected = r#"{
-  "proxy": "http://ada:…@host:1/x", "my_token": "…",
+        let lines: Vec<_> = text.lines().map(|line| secrets.masked(line)).collect();
+        lines.join("\n")
+    }
+
+    #[test]
+    fn secrets_in_members_are_not_shown() {
+        let text = r#"{
+  "proxy": "http://ada:hunter2@host:1/x", "my_token": "t0", "tokens": ["t1"],
   "agent_servers": {
     "a": {
-      "command": "agent", "MODE": "…",
-      "args": ["--api-key", "…", "--port", "80", "--password=…", "--verbose"],
-      "env": { "MODE": "…", "N": 1, "DSN": "…" }
-    },
-    "b": { "command": "env", "args": [
-      "DB=…", "agent", "-H", "Authorization:…",
-      "--auth-token",
-      "…",
-      "a: b", "https://x/?a=b",
-      "last"
-    ] }
+      "command": "agent", "MODE": "command", "args": ["command"],
+      "env": { "MODE": "command", "N": 1, "DSN": "d3" },
+      "ap\u0069_key":
+        "t2" // "old_key": "t3"
+    }
   },
-  "context_servers": { "m": { "command": { "env": { "M": "…" }, "args": ["--token=…"] } } }
+  "context_servers": {
+    "m": { "url": "https://x/", "headers": { "X": "d4" }, "command": { "env": { "M": ["d6"] } } }
+  }
 }"#;
-        assert_eq!(shown.join("\n"), expected);
+        let expected = r#"{
+  "proxy": "http://…@host:1/x", "my_token": "…", "tokens": ["…"],
+  "agent_servers": {
+    "a": {
+      "command": "agent", "MODE": "…", "args": ["…"],
+      "env": { "MODE": "…", "N": 1, "DSN": "…" },
+      "ap\u0069_key":
+        "…" // "old_key": "…"
+    }
+  },
+  "context_servers": {
+    "m": { "url": "https://x/", "headers": { "X": "…" }, "command": { "env": { "M": ["…"] } } }
+  }
+}"#;
+        assert_eq!(shown(text), expected);
+    }
+
+    #[test]
+    fn secrets_in_arguments_are_not_shown() {
+        for (arguments, expected) in [
+            (r#""--api-key", "k1", "acp""#, r#""--api-key", "…", "acp""#),
+            (r#""--token", "-xkey", "-v""#, r#""--token", "…", "-v""#),
+            (r#""--password=p\"w""#, r#""--password=…""#),
+            (r#""--pat", "k1", "--pin=2""#, r#""--pat", "…", "--pin=…""#),
+            (r#""-H", "X-Goog: k1""#, r#""-H", "…""#),
+            (r#""--header=X: k1""#, r#""--header=…""#),
+            (r#""Authorization : Bearer k1""#, r#""Authorization…""#),
+            (r#""DB=k1", "agent""#, r#""DB=…", "agent""#),
+            (
+                r#""--env=A=k1", "-eTOKEN=k2""#,
+                r#""--env=A=…", "-eTOKEN=…""#,
+            ),
+            (
+                r#""-c", "exec agent --api-key k1""#,
+                r#""-c", "exec agent --api-key…""#,
+            ),
+            (r#""{\"api_key\":\"k1\"}""#, r#""{\"api_key…""#),
+            (r#""https://x/?a=b&token=k1""#, r#""https://x/?a=b&token…""#),
+            (r#""https://ada:p@k1@x/""#, r#""https://…@x/""#),
+            (
+                r#""-u", "ada:k1", "-u", "ada""#,
+                r#""-u", "…", "-u", "ada""#,
+            ),
+            // These are none.
+            (
+                r#""-m", "pro", "--port", "80""#,
+                r#""-m", "pro", "--port", "80""#,
+            ),
+            (r#""--model=pro", "a: b""#, r#""--model=pro", "a: b""#),
+            (
+                r#""-y", "@x/keys@1.0", "acp""#,
+                r#""-y", "@x/keys@1.0", "acp""#,
+            ),
+            (r#""/opt/key/agent""#, r#""/opt/key/agent""#),
+        ] {
+            let settings =
+                |list| format!(r#"{{ "agent_servers": {{ "a": {{ "args": [{list}] }} }} }}"#);
+            assert_eq!(shown(&settings(arguments)), settings(expected));
+        }
     }
 }

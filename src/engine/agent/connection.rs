@@ -397,7 +397,11 @@ impl Connection {
 
     /// The error for requests that were pending when the agent ended.
     pub(super) fn ended_error(&self) -> EngineError {
-        let message = format!("the agent ended unexpectedly: {}", self.exit_reason());
+        let message = if self.is_leaving() {
+            "the agent was ended with the process that had started it".to_owned()
+        } else {
+            format!("the agent ended unexpectedly: {}", self.exit_reason())
+        };
         EngineError::named(EngineError::INTERNAL, "agent_ended", message)
     }
 

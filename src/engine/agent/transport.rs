@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::path::PathBuf;
-use std::process::{ChildStdin, Command};
+use std::process::{ChildStdout, Command};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::engine::process::{self, Child};
+use crate::engine::process::{Child, Input, Output};
 use crate::engine::proxy::{Port, SuccessorConnection};
 use crate::engine::relay::Patience;
 use crate::sys::{blocking, lock};
@@ -46,11 +46,11 @@ pub(super) enum AgentTransport {
 }
 
 /// The output of an agent.
-pub(super) type Output = Box<dyn Read + Send>;
+pub(super) type Incoming = Box<dyn Read + Send>;
 
 impl Source {
     /// Opens a transport to the agent. Fails with a description.
-    pub(super) fn open(&self) -> Result<(AgentTransport, Output), String> {
+    pub(super) fn open(&self) -> Result<(AgentTransport, Incoming), String> {
         match self {
             Self::Program(program) => {
                 let message = |error: io::Error| error.to_string();
@@ -195,7 +195,7 @@ pub(super) fn with_stderr(ended: String, child: &Child) -> String {
 }
 
 /// Starts the agent's process. Its stderr goes into our own log.
-pub(super) fn start(program: &Program) -> io::Result<(Child, ChildStdin, process::Output)> {
+pub(super) fn start(program: &Program) -> io::Result<(Child, Input, Output<ChildStdout>)> {
     let Some((name, arguments)) = program.command.split_first() else {
         return Err(io::ErrorKind::InvalidInput.into());
     };

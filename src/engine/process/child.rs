@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::engine::relay::Patience;
 use crate::sys::lock;
 
 use super::group::{Group, Status, spawn, start_guard};
-use super::output::Output;
+use super::output::{Input, Output, end};
 
 /// How long we wait for a process to exit after its input was closed. Then its guard waits in our
 /// place, so that a client that waits for our own exit is not held up.
@@ -57,30 +57,38 @@ impl Child {
         guard: Option<&Path>,
         exit_timeout: Duration,
         filter: StderrFilter,
-    ) -> io::Result<(Self, ChildStdin, Output)> {
+    ) -> io::Result<(Self, Input, Output<ChildStdout>)> {
         // First, since nothing would end a process that was started.
-        let (end, held) = io::pipe()?;
+        let (end, ending) = end()?;
+        let end_for_errors = end.try_clone()?;
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut process = spawn(&mut command)?;
         let missing = || io::Error::from(io::ErrorKind::BrokenPipe);
-        let input = process.stdin.take().ok_or_else(missing)?;
+        let input = Input::new(process.stdin.take().ok_or_else(missing)?);
         let output = process.stdout.take().ok_or_else(missing)?;
         let errors = process.stderr.take().ok_or_else(missing)?;
         widen(&output);
         let outputs = [shared(&output), shared(&errors)];
         let guard = start_guard(guard, &process, exit_timeout, outputs);
+        let errors = Output::new(errors, input.watch(end_for_errors));
         let stderr = Arc::new(Stderr::default());
         let lines = stderr.clone();
-        let group = Group::new(process, guard, held, move || drain(errors, &lines, &filter))?;
+        let group = Group::new(
+            process,
+            guard,
+            move |status| ending.report(status),
+            move || drain(errors, &lines, &filter),
+        )?;
         let child = Self {
             group,
             stderr,
             exit_timeout,
         };
-        Ok((child, input, Output::new(output, end)))
+        let output = Output::new(output, input.watch(end));
+        Ok((child, input, output))
     }
 
     /// Waits until the process has ended, and returns how.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::guard::Guard;
-use super::signal::{Signal, signal};
+use super::signal::{Signal, is_there, signal};
 
 /// How long a process may take to be gone after SIGKILL. It cannot ignore that, so only a busy machine
 /// or a system call that hangs takes long.
@@ -52,12 +52,12 @@ pub(super) fn start_guard(
 }
 
 impl Group {
-    /// Waits for the process on a thread, and reads its output by `read` on another one. `held` is
-    /// dropped when the process has ended.
+    /// Waits for the process on a thread, and reads its output by `read` on another one. `on_end` is
+    /// called when the process has ended.
     pub(super) fn new(
         mut process: Child,
         guard: Option<Guard>,
-        held: impl Send + 'static,
+        on_end: impl FnOnce(&io::Result<ExitStatus>) + Send + 'static,
         read: impl FnOnce() + Send + 'static,
     ) -> io::Result<Self> {
         let (sender, ended) = watch::channel(None);
@@ -76,10 +76,15 @@ impl Group {
             .name("rejoin-child-wait".to_owned())
             .spawn(move || {
                 let status = process.wait();
+                if status.as_ref().is_ok_and(ExitStatus::success) {
+                    // What a launcher has started may be about to leave the group.
+                    wait_briefly(|| !is_there(id));
+                }
                 // Its children must not outlive it or hold its pipes open.
                 signal(id, Signal::Kill);
-                drop(held);
-                wait_briefly(&reader);
+                on_end(&status);
+                // A process that has left the group may hold the pipe open.
+                wait_briefly(|| reader.is_finished());
                 drop(guard);
                 sender.send_replace(Some(Arc::new(status)));
             })?;
@@ -139,11 +144,10 @@ impl Drop for Group {
     }
 }
 
-/// Waits until a thread has ended, but not for long: a process that has left the group may hold the
-/// pipe open.
-fn wait_briefly(reader: &thread::JoinHandle<()>) {
+/// Waits until something is done, but not for long.
+fn wait_briefly(is_done: impl Fn() -> bool) {
     for _ in 0..20 {
-        if reader.is_finished() {
+        if is_done() {
             return;
         }
         thread::sleep(Duration::from_millis(5));

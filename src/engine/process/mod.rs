@@ -11,5 +11,5 @@ mod tail;
 pub use guard::{LEAVES, guard};
 
 pub(super) use child::Child;
-pub(super) use output::Output;
+pub(in crate::engine) use output::{Input, Output};
 pub(in crate::engine) use shell::{Shell, shell};

@@ -51,7 +51,7 @@ impl Shell {
         let guard = start_guard(guard, &child, LEAVES, [Stdio::null(), Stdio::null()]);
         let tail = Arc::new(Mutex::new(Tail::new(keep)));
         let kept = tail.clone();
-        let group = Group::new(child, guard, (), move || read_output(output, &kept))?;
+        let group = Group::new(child, guard, |_| (), move || read_output(output, &kept))?;
         Ok(Self {
             group,
             output: tail,

@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::engine::{Cancel, Ended, EngineError, EngineEvent};
+use crate::sys::SessionId;
 
 /// The result of an engine's task.
 pub(super) type TurnOutcome = Result<Ended, EngineError>;
@@ -141,6 +142,12 @@ impl RunningTurn {
     fn goes_on(&self) -> bool {
         matches!(self.end, End::NotYet)
     }
+}
+
+/// The error for a task of the engine that has panicked.
+pub(super) fn panicked(session: &SessionId, error: &JoinError) -> EngineError {
+    tracing::error!(%session, %error, "the engine panicked");
+    EngineError::internal("the engine failed unexpectedly; the session goes on")
 }
 
 #[cfg(test)]

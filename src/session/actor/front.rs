@@ -215,9 +215,8 @@ impl Actor {
                     passed,
                     answer: None,
                 };
-                self.results
-                    .send(TaskResult::Front(self.fronts, answered))
-                    .ok();
+                let sent = self.results.send(TaskResult::Front(self.fronts, answered));
+                self.passing += usize::from(sent.is_ok());
             }
             return;
         };
@@ -251,7 +250,8 @@ impl Actor {
             }
         };
         // It is waited for before it can be answered.
-        front.passed.send(Box::pin(answered)).ok();
+        let waits = front.passed.send(Box::pin(answered));
+        self.passing += usize::from(waits.is_ok());
         front.wire.request(id, PASS, &params).await;
     }
 
@@ -297,6 +297,9 @@ impl Actor {
             .front
             .as_ref()
             .is_some_and(|front| front.number == number);
+        if matches!(event, FrontEvent::Answered { .. }) {
+            self.passing -= 1;
+        }
         match event {
             FrontEvent::Asked(request) if is_current => self.asked_by_owner(request),
             FrontEvent::Notified { method, .. } if is_current && method == STOPPED => {
@@ -395,7 +398,9 @@ impl Actor {
                 batch.extend(self.machine.request(passed.request(reply)));
                 continue;
             }
-            let refusal = if self.left {
+            let refusal = if self.session.is_none() {
+                Refusal::NotOpen
+            } else if self.left {
                 Refusal::Gone
             } else {
                 Refusal::OwnerEnded

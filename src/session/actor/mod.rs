@@ -40,7 +40,7 @@ use super::reply::{Busy, BusyGuard, Reply};
 use super::request::Request;
 use super::{Client, Deps};
 use client_requests::{ClientAnswer, ClientRequests};
-use engine_events::{FromEngine, RunningTurn, TurnOutcome};
+use engine_events::{FromEngine, RunningTurn, TurnOutcome, panicked};
 use follow::Following;
 use front::{Front, FrontEvent, OwnPrompts};
 use links::Links;
@@ -72,6 +72,8 @@ pub(super) struct Actor {
     own_prompts: OwnPrompts,
     /// The requests that the owner will not answer.
     lost: Vec<(Reply, Passed)>,
+    /// How many requests were passed on and are not answered yet.
+    passing: usize,
     /// Whether the client is gone, so that the session is not taken over.
     left: bool,
     /// Whether the session was stopped on purpose, so that it is not taken over before the client
@@ -97,7 +99,7 @@ pub(super) struct Actor {
     fork_readers: VecDeque<ForkReader>,
     /// The log of the session that this one is forked from.
     fork_source: Option<ForkSource>,
-    /// For the results of tasks that work for the session.
+    /// For the results of tasks.
     results: mpsc::UnboundedSender<TaskResult>,
     finished: mpsc::UnboundedReceiver<TaskResult>,
     /// Notified when the requests before them have begun.
@@ -181,6 +183,7 @@ impl Actor {
             fronts: 0,
             own_prompts: OwnPrompts::default(),
             lost: Vec::new(),
+            passing: 0,
             left: false,
             rests: false,
             links: Links::default(),
@@ -263,8 +266,8 @@ impl Actor {
                     barrier.send(()).ok();
                 }
             }
-            let is_over = self.machine.is_over() && self.own_front.is_none();
-            if is_over && retire(&mut self.mailbox) {
+            let waits = self.own_front.is_some() || self.passing > 0;
+            if !waits && self.machine.is_over() && retire(&mut self.mailbox) {
                 return;
             }
         }
@@ -489,10 +492,4 @@ impl Actor {
             _ => {}
         }
     }
-}
-
-/// The error for a task of the engine that has panicked.
-fn panicked(session: &SessionId, error: &JoinError) -> EngineError {
-    tracing::error!(%session, %error, "the engine panicked");
-    EngineError::internal("the engine failed unexpectedly; the session goes on")
 }

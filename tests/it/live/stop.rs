@@ -1,6 +1,6 @@
 //! Sessions that are stopped on purpose while clients of other processes have them open.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::peer::Peer;
 use crate::support::command::{fails, runs};
@@ -62,6 +62,30 @@ fn a_session_that_is_open_is_deleted_by_force_only() {
     for peer in [&mut owner, &mut other] {
         let answer = peer.turn(&session, "/echo again");
         assert_eq!(answer["error"]["data"]["error"], "session_not_found");
+    }
+    owner.leave();
+    other.leave();
+}
+
+#[test]
+fn a_request_before_a_close_is_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path();
+    let mut owner = Peer::start(store, 1);
+    let session = owner.new_session();
+    owner.turn(&session, "/echo first");
+    let mut other = Peer::start(store, 1);
+    for _ in 0..10 {
+        other.load(&session).unwrap();
+        let mode = json!({ "sessionId": session, "modeId": "auto" });
+        other.begin("session/set_mode", mode);
+        other.begin("session/close", json!({ "sessionId": session }));
+        other.wait(|peer| peer.waiting.is_empty());
+        for answer in other.forget_answers() {
+            // The owner may see the close first.
+            let error = &answer["error"]["data"]["error"];
+            assert!(error.is_null() || error == "session_not_open", "{answer}");
+        }
     }
     owner.leave();
     other.leave();

@@ -61,7 +61,7 @@ fn spawn(what: Start<'_>) -> io::Result<(Child, StdioTransport)> {
         blocking(|| Child::start(command, what.guard, LEAVES, Box::new(log_line)))?;
     let transport = transport(
         ChildStdout::from_std(output.into_pipe())?,
-        ChildStdin::from_std(input)?,
+        ChildStdin::from_std(input.into_pipe())?,
     );
     Ok((child, transport))
 }
