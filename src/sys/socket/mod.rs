@@ -53,13 +53,12 @@ impl Sockets {
     /// Removes the sockets in `folder` that are a week old and that no process listens on. Returns
     /// how many there were. The folder must not be shared with other machines: their sockets look
     /// unused from here.
+    #[cfg_attr(not(unix), expect(unused_variables, reason = "there are no sockets"))]
     pub fn remove_unused(self, folder: &Path) -> io::Result<usize> {
         match self {
             #[cfg(unix)]
             Self::Real => unused::remove(folder, unused::AGE),
-            #[cfg(not(unix))]
-            Self::Real => Ok(0),
-            Self::None => Ok(0),
+            _ => Ok(0),
         }
     }
 }
