@@ -319,10 +319,7 @@ impl Store {
 /// on another one, where a database does not work. None if there is no such disk.
 fn catalog_of(root: &Path, sys: &Sys) -> Option<PathBuf> {
     const NAME: &str = "index.sqlite";
-    let is_elsewhere = |path: &Path| {
-        let special = sys.disk.special(path);
-        matches!(special, Some(Special::Network(_) | Special::LocalLocks(_)))
-    };
+    let is_elsewhere = |path: &Path| sys.disk.special(path).is_some_and(Special::is_remote);
     if !is_elsewhere(root) {
         return Some(root.join(NAME));
     }

@@ -39,13 +39,12 @@ impl Store {
     /// Removes the sockets that killed processes have left. Returns how many there were.
     pub fn remove_unused_sockets(&self) -> io::Result<usize> {
         let folder = self.run_folder();
-        let special = self.context.sys.disk.special(&folder);
-        let is_shared = matches!(special, Some(Special::Network(_) | Special::LocalLocks(_)));
+        let sys = &self.context.sys;
         // A process of another machine cannot be reached, either, and uses its socket.
-        if is_shared {
+        if sys.disk.special(&folder).is_some_and(Special::is_remote) {
             return Ok(0);
         }
-        self.context.sys.sockets.remove_unused(&folder)
+        sys.sockets.remove_unused(&folder)
     }
 
     /// Connects to a process that has a session open. Fails if it cannot be reached from here.

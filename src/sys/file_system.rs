@@ -13,6 +13,13 @@ pub enum Special {
     Memory,
 }
 
+impl Special {
+    /// Whether another machine has the files.
+    pub fn is_remote(self) -> bool {
+        matches!(self, Self::Network(_) | Self::LocalLocks(_))
+    }
+}
+
 /// The special kind of the file system that an existing path is on, if it is one that is known.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn special(path: &Path) -> Option<Special> {

@@ -1,6 +1,5 @@
 //! The settings of editors: whether they can be read, and whether what they start is there.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::cli::agents;
@@ -82,7 +81,6 @@ fn file(editor: Editor, path: &Path, folders: &Folders, look: &Look) -> Vec<Find
             return vec![Finding::error(title, why, "correct it in the editor")];
         }
     };
-    let setup = format!("`rejoin setup {}`", editor.name());
     let is_wrapped = |entry: &Entry<'_>| {
         entry
             .command()
@@ -95,37 +93,28 @@ fn file(editor: Editor, path: &Path, folders: &Folders, look: &Look) -> Vec<Find
     let wrapped = entries.iter().filter(|entry| is_wrapped(entry)).count();
     // Setup leaves alone what speaks no ACP.
     let can_wrap = entries.iter().any(|entry| {
-        let speaks = |command: Command<'_>| instead(&command).is_none();
+        let speaks = |command: Command<'_>| command.instead().is_none();
         !is_wrapped(entry) && entry.command().is_none_or(speaks)
     });
-    let with_hint = |finding: Finding, hint: String| {
-        if can_wrap {
-            finding.hint(hint)
-        } else {
-            finding
-        }
+    let agents = count(entries.len(), "agent");
+    let (message, hint) = match (entries.len(), wrapped) {
+        (0, _) => (
+            "no agents".to_owned(),
+            Some("adds those that are installed"),
+        ),
+        (all, wrapped) if all == wrapped => (format!("{agents}, with rejoin in front"), None),
+        (_, 0) => (
+            format!("{agents}, without rejoin in front"),
+            can_wrap.then_some("puts it in front"),
+        ),
+        (_, wrapped) => (
+            format!("{agents}, {wrapped} of them with rejoin in front"),
+            can_wrap.then_some("puts it in front of the others"),
+        ),
     };
-    let first = match (entries.len(), wrapped) {
-        (0, _) => Finding::ok(title, format!("{shown}: no agents"))
-            .hint(format!("{setup} adds those that are installed")),
-        (all, wrapped) if all == wrapped => {
-            let agents = count(all, "agent");
-            Finding::ok(title, format!("{shown}: {agents}, with rejoin in front"))
-        }
-        (all, 0) => {
-            let agents = count(all, "agent");
-            let message = format!("{shown}: {agents}, without rejoin in front");
-            with_hint(
-                Finding::ok(title, message),
-                format!("{setup} puts it in front"),
-            )
-        }
-        (all, wrapped) => {
-            let agents = count(all, "agent");
-            let message = format!("{shown}: {agents}, {wrapped} of them with rejoin in front");
-            let hint = format!("{setup} puts it in front of the others");
-            with_hint(Finding::ok(title, message), hint)
-        }
+    let first = Finding {
+        hint: hint.map(|hint| format!("`rejoin setup {}` {hint}", editor.name())),
+        ..Finding::ok(title, format!("{shown}: {message}"))
     };
     let mut found = vec![first];
     found.extend(
@@ -145,21 +134,6 @@ fn refused(command: &Command<'_>) -> Option<String> {
     }
     let is_known = word.starts_with('-') || SERVING.contains(&word);
     (!is_known).then(|| format!("rejoin has no command `{word}` for an editor"))
-}
-
-/// What to use instead of a command that is known not to be an ACP agent, in words.
-fn instead(command: &Command<'_>) -> Option<String> {
-    // A user who names the agent knows it.
-    let behind = command.wrapped().unwrap_or(0);
-    if (0..behind).any(|number| {
-        command
-            .argument(number)
-            .is_some_and(|word| word.starts_with("--name"))
-    }) {
-        return None;
-    }
-    let words: Vec<OsString> = command.agent().map(OsString::from).collect();
-    agents::meant(&words)
 }
 
 /// What is wrong with the programs of an entry.
@@ -201,7 +175,7 @@ fn programs(editor: Editor, entry: Entry<'_>, folders: &Folders) -> Option<Findi
             "`which rejoin` prints the path to write instead",
         ));
     }
-    if let Some(instead) = instead(&command) {
+    if let Some(instead) = command.instead() {
         let program = command.agent().next().unwrap_or_default();
         return Some(Finding::error(check, agents::no_agent(program), instead));
     }

@@ -304,9 +304,9 @@ fn print(
         let line = line.text(false);
         let repeats =
             |hit: &Hit| hit.field == Field::Title && line.contains(&list::one_line(&hit.snippet));
-        let others = hits.iter().filter(|hit| !repeats(hit)).count();
+        let only_title = hits.iter().all(repeats);
         for hit in *hits {
-            if others == 0 || !repeats(hit) {
+            if only_title || !repeats(hit) {
                 output.line(hit_line(hit, sought, &look, now))?;
             }
         }

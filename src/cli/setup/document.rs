@@ -9,6 +9,7 @@ use jsonc_parser::ast::{Array, Object, ObjectProp, StringLit, Value};
 use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
+use crate::cli::agents;
 use crate::engine::agent::AgentNames;
 use crate::json;
 
@@ -428,11 +429,26 @@ impl<'d> Command<'d> {
 
     /// Whether it starts rejoin, perhaps by way of other programs, such as `npx`.
     pub(in crate::cli) fn starts_rejoin(&self) -> bool {
-        let words: Vec<_> = std::iter::once(self.program())
-            .chain((0..self.elements().len()).filter_map(|number| self.argument(number)))
-            .map(OsString::from)
-            .collect();
-        self.is_rejoin() || AgentNames::starts(&words, "rejoin")
+        self.is_rejoin() || AgentNames::starts(&self.words(), "rejoin")
+    }
+
+    /// What to use instead if it is known not to speak ACP, in words.
+    pub(in crate::cli) fn instead(&self) -> Option<String> {
+        // A user who names the agent knows it.
+        let behind = self.wrapped().unwrap_or(0);
+        let is_name = |number| {
+            self.argument(number)
+                .is_some_and(|word| word.starts_with("--name"))
+        };
+        if (0..behind).any(is_name) {
+            return None;
+        }
+        agents::meant(&self.words())
+    }
+
+    /// The words of the agent's command.
+    fn words(&self) -> Vec<OsString> {
+        self.agent().map(OsString::from).collect()
     }
 
     /// Where the command of the wrapped agent begins in the arguments; none if none is wrapped.

@@ -9,14 +9,12 @@ mod secrets;
 mod tests;
 mod wrapping;
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::engine::choice::known::Known;
 use crate::protocol::v2::patch::patch;
 use crate::sys::program::is_program;
 
-use super::agents;
 use super::exit::Failure;
 use super::global::Global;
 use super::known_agents::{command_of, with_npx};
@@ -225,10 +223,7 @@ impl Setup<'_> {
             typed: editor == Editor::Zed,
             resolve: &resolve,
             command: &command,
-            speaks_no_acp: &|command| {
-                let words: Vec<OsString> = command.agent().map(OsString::from).collect();
-                agents::meant(&words).is_some()
-            },
+            speaks_no_acp: &|command| command.instead().is_some(),
             is_gone: &|program| {
                 let path = self.folders.whole(program);
                 path.is_absolute() && !is_program(&path)

@@ -91,19 +91,15 @@ impl Secrets {
     fn add_elements(&mut self, document: &Document<'_>, elements: &[Value<'_>], all: bool) {
         let mut before = None;
         for element in elements {
+            let mut is_value = false;
             match element {
                 Value::Object(object) => self.add_members(document, object, all),
                 Value::Array(array) => self.add_elements(document, &array.elements, all),
                 value if all => self.add(document, value, ""),
-                value => {
-                    let is_value = self.add_argument(document, value, before);
-                    before = None;
-                    if is_value {
-                        continue;
-                    }
-                }
+                value => is_value = self.add_argument(document, value, before),
             }
-            before = element.as_string_lit().map(|text| &*text.value);
+            let text = element.as_string_lit().filter(|_| !is_value);
+            before = text.map(|text| &*text.value);
         }
     }
 

@@ -79,7 +79,7 @@ impl Child {
         let group = Group::new(
             process,
             guard,
-            move |status| ending.report(status),
+            move |is_success| ending.report(is_success),
             move || drain(errors, &lines, &filter),
         )?;
         let child = Self {

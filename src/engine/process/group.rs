@@ -53,11 +53,11 @@ pub(super) fn start_guard(
 
 impl Group {
     /// Waits for the process on a thread, and reads its output by `read` on another one. `on_end` is
-    /// called when the process has ended.
+    /// called when the process has ended, with whether that was a success.
     pub(super) fn new(
         mut process: Child,
         guard: Option<Guard>,
-        on_end: impl FnOnce(&io::Result<ExitStatus>) + Send + 'static,
+        on_end: impl FnOnce(bool) + Send + 'static,
         read: impl FnOnce() + Send + 'static,
     ) -> io::Result<Self> {
         let (sender, ended) = watch::channel(None);
@@ -76,13 +76,14 @@ impl Group {
             .name("rejoin-child-wait".to_owned())
             .spawn(move || {
                 let status = process.wait();
-                if status.as_ref().is_ok_and(ExitStatus::success) {
+                let is_success = status.as_ref().is_ok_and(ExitStatus::success);
+                if is_success {
                     // What a launcher has started may be about to leave the group.
                     wait_briefly(|| !is_there(id));
                 }
                 // Its children must not outlive it or hold its pipes open.
                 signal(id, Signal::Kill);
-                on_end(&status);
+                on_end(is_success);
                 // A process that has left the group may hold the pipe open.
                 wait_briefly(|| reader.is_finished());
                 drop(guard);

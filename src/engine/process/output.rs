@@ -1,7 +1,7 @@
 //! The pipes of a process. Its output ends with the process.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
-use std::process::{ChildStdin, ExitStatus};
+use std::process::ChildStdin;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -18,7 +18,7 @@ pub(in crate::engine) struct Input(Arc<ChildStdin>);
 #[derive(Debug)]
 pub(in crate::engine) struct Output<P> {
     pipe: P,
-    /// Seen until the process has ended.
+    /// Set until the process has ended.
     #[cfg_attr(not(unix), expect(dead_code, reason = "there is no `poll` of pipes"))]
     watch: Option<Watch>,
     /// How much is left to be read, in bytes; known once the output ends.
@@ -27,14 +27,12 @@ pub(in crate::engine) struct Output<P> {
 
 /// Watches for the end of a process.
 #[derive(Debug)]
+#[cfg_attr(not(unix), expect(dead_code, reason = "there is no `poll` of pipes"))]
 pub(super) struct Watch {
     /// Ends when the process has ended. It has a byte in it if that was a success.
-    #[cfg_attr(not(unix), expect(dead_code, reason = "there is no `poll` of pipes"))]
     end: PipeReader,
-    #[cfg_attr(not(unix), expect(dead_code, reason = "there is no `poll` of pipes"))]
     input: Weak<ChildStdin>,
     /// When it is clear that the process, which has ended, was a launcher.
-    #[cfg_attr(not(unix), expect(dead_code, reason = "there is no `poll` of pipes"))]
     settled: Option<Instant>,
 }
 
@@ -50,8 +48,8 @@ pub(super) fn end() -> io::Result<(PipeReader, End)> {
 
 impl End {
     /// The process has ended.
-    pub(super) fn report(mut self, status: &io::Result<ExitStatus>) {
-        if status.as_ref().is_ok_and(ExitStatus::success) {
+    pub(super) fn report(mut self, is_success: bool) {
+        if is_success {
             // If nobody watches, that is no failure.
             self.0.write_all(&[0]).ok();
         }
@@ -115,7 +113,6 @@ impl<P> Output<P> {
 mod unix {
     use std::io;
     use std::os::fd::AsFd;
-
     use std::time::{Duration, Instant};
 
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -235,6 +232,10 @@ mod tests {
         (process, input, output, end)
     }
 
+    fn succeeds(process: &mut Child) -> bool {
+        process.wait().expect("it can be waited for").success()
+    }
+
     /// The next line, and nothing of what follows.
     fn line(output: &mut impl Read) -> String {
         let mut line = String::new();
@@ -251,7 +252,7 @@ mod tests {
         let script = "exec 4<&0; (cat <&4 >/dev/null; :) & echo one; exit 1";
         let (mut process, input, mut output, end) = shell(script);
         assert_eq!(line(&mut output), "one");
-        end.report(&process.wait());
+        end.report(succeeds(&mut process));
         assert_eq!(output.read(&mut [0]).unwrap(), 0);
         assert_eq!(output.read(&mut [0]).unwrap(), 0);
         drop(input);
@@ -261,7 +262,7 @@ mod tests {
     fn it_ends_with_a_process_that_leaves_another_one_without_its_input() {
         let (mut process, _input, mut output, end) = shell("sleep 60 </dev/null & echo $!");
         let left = line(&mut output);
-        end.report(&process.wait());
+        end.report(succeeds(&mut process));
         assert_eq!(output.read(&mut [0]).unwrap(), 0);
         let killed = Command::new("kill").arg(left).status().unwrap();
         assert!(killed.success());
@@ -271,7 +272,7 @@ mod tests {
     fn it_goes_on_with_what_a_launcher_has_started() {
         let script = "exec 4<&0; (read line <&4; echo \"$line\") & exit 0";
         let (mut process, mut input, mut output, end) = shell(script);
-        end.report(&process.wait());
+        end.report(succeeds(&mut process));
         // It is looked at when there is nothing else.
         std::thread::scope(|scope| {
             let read = scope.spawn(|| line(&mut output));
@@ -284,7 +285,7 @@ mod tests {
     #[test]
     fn what_was_written_before_the_end_is_read() {
         let (mut process, _input, mut output, end) = shell("echo one; echo two");
-        end.report(&process.wait());
+        end.report(succeeds(&mut process));
         let mut all = String::new();
         // In small parts.
         let mut part = [0; 3];
@@ -299,6 +300,6 @@ mod tests {
         let (mut process, input, mut output, end) = shell("exec >&-; read line");
         assert_eq!(output.read(&mut [0]).unwrap(), 0);
         drop(input);
-        end.report(&process.wait());
+        end.report(succeeds(&mut process));
     }
 }

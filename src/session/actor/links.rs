@@ -290,12 +290,6 @@ impl Actor {
             {
                 return vec![Effect::Answer(reply, Err(Refusal::Observes))];
             }
-            Request::Cancel { .. } | Request::Notify { .. } if self.observes() => {
-                return Vec::new();
-            }
-            request => request,
-        };
-        let request = match request {
             Request::Prompt { reply, .. } | Request::Call { reply, .. }
                 if self.links.is_detached =>
             {
@@ -308,7 +302,9 @@ impl Actor {
             Request::MetadataChange(reply, _) if self.links.is_detached && self.links.any() => {
                 return vec![Effect::Answer(reply, Err(self.in_use_by_others(None)))];
             }
-            Request::Cancel { .. } | Request::Notify { .. } if self.links.is_detached => {
+            Request::Cancel { .. } | Request::Notify { .. }
+                if self.observes() || self.links.is_detached =>
+            {
                 return Vec::new();
             }
             request => request,

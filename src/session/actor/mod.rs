@@ -99,7 +99,7 @@ pub(super) struct Actor {
     fork_readers: VecDeque<ForkReader>,
     /// The log of the session that this one is forked from.
     fork_source: Option<ForkSource>,
-    /// For the results of tasks.
+    /// For the results of tasks that work for the session.
     results: mpsc::UnboundedSender<TaskResult>,
     finished: mpsc::UnboundedReceiver<TaskResult>,
     /// Notified when the requests before them have begun.

@@ -15,7 +15,7 @@ use tokio::net::UnixListener;
 use super::{Stream, stream};
 
 /// The longest path of a socket that all systems accept, in bytes.
-const LONGEST: usize = 100;
+pub(super) const LONGEST: usize = 100;
 
 /// The extension of a socket.
 pub(super) const SOCKET: &str = "sock";

@@ -70,7 +70,7 @@ fn is_listened_on(folder: &Path, name: &str) -> bool {
 mod tests {
     use std::os::unix::net::UnixListener;
 
-    use super::super::real::listen;
+    use super::super::real::{LONGEST, listen};
     use super::*;
 
     /// A process number that no process has.
@@ -90,7 +90,7 @@ mod tests {
                 // Dropped, it removes its files.
                 drop(listen(&folder, name).unwrap());
                 let path = folder.join(name);
-                let is_long = path.as_os_str().len() > 100;
+                let is_long = path.as_os_str().len() > LONGEST;
                 let socket = if is_long {
                     short_folder().join(name)
                 } else {

@@ -1,5 +1,7 @@
 //! Sessions that are stopped on purpose while clients of other processes have them open.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use super::peer::Peer;
@@ -42,15 +44,22 @@ fn a_session_that_is_stopped_does_not_move_to_another_process_until_it_is_wanted
     owner.leave();
 }
 
-#[test]
-fn a_session_that_is_open_is_deleted_by_force_only() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = folder.path();
+/// Two clients of different processes that have one session open, of one turn. The first one's process
+/// owns it.
+fn shared(store: &Path) -> (Peer, Peer, String) {
     let mut owner = Peer::start(store, 1);
     let session = owner.new_session();
     owner.turn(&session, "/echo first");
     let mut other = Peer::start(store, 1);
     other.load(&session).unwrap();
+    (owner, other, session)
+}
+
+#[test]
+fn a_session_that_is_open_is_deleted_by_force_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path();
+    let (mut owner, mut other, session) = shared(store);
     let before = other.shown.clone();
     let prompt = other.prompt(&session, "/slow 600");
     other.wait(|peer| peer.shown != before);
@@ -71,12 +80,8 @@ fn a_session_that_is_open_is_deleted_by_force_only() {
 fn a_request_before_a_close_is_answered() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path();
-    let mut owner = Peer::start(store, 1);
-    let session = owner.new_session();
-    owner.turn(&session, "/echo first");
-    let mut other = Peer::start(store, 1);
+    let (owner, mut other, session) = shared(store);
     for _ in 0..10 {
-        other.load(&session).unwrap();
         let mode = json!({ "sessionId": session, "modeId": "auto" });
         other.begin("session/set_mode", mode);
         other.begin("session/close", json!({ "sessionId": session }));
@@ -86,6 +91,7 @@ fn a_request_before_a_close_is_answered() {
             let error = &answer["error"]["data"]["error"];
             assert!(error.is_null() || error == "session_not_open", "{answer}");
         }
+        other.load(&session).unwrap();
     }
     owner.leave();
     other.leave();
