@@ -382,7 +382,7 @@ fn flatten(tree: &UseTree, path: &mut ModulePath, leaves: &mut Vec<(String, Modu
     }
 }
 
-fn attributes(item: &Item) -> &[Attribute] {
+pub(crate) fn attributes(item: &Item) -> &[Attribute] {
     match item {
         Item::Const(item) => &item.attrs,
         Item::Enum(item) => &item.attrs,
@@ -399,7 +399,7 @@ fn attributes(item: &Item) -> &[Attribute] {
 }
 
 /// Whether there is a `#[cfg(test)]` or `#[cfg(all(test, …))]`.
-fn is_for_tests(attributes: &[Attribute]) -> bool {
+pub(crate) fn is_for_tests(attributes: &[Attribute]) -> bool {
     let conditions = attributes.iter().filter(|attr| attr.path().is_ident("cfg"));
     let conditions = conditions.filter_map(|attr| attr.meta.require_list().ok());
     let mut conditions = conditions.map(|list| list.tokens.to_string());

@@ -25,9 +25,6 @@ pub(crate) const ORDER: [&str; 18] = [
     "sys",
 ];
 
-/// The longest file in `src`, in lines with its tests.
-const MOST_LINES: usize = 500;
-
 /// Each file begins with a sentence that says what it is for.
 pub(crate) fn purpose(files: &[SourceFile]) -> Vec<String> {
     let wrong = |file: &&SourceFile| {
@@ -45,21 +42,6 @@ pub(crate) fn purpose(files: &[SourceFile]) -> Vec<String> {
             format!(
                 "{}: begin it with `//! ` and one sentence, ending in a full stop, that says what \
                  the file is for",
-                file.path
-            )
-        })
-        .collect()
-}
-
-/// No file of `src` is too long to read in one sitting.
-pub(crate) fn size(files: &[SourceFile]) -> Vec<String> {
-    let lines = files.iter().map(|file| (file, file.text.lines().count()));
-    lines
-        .filter(|(_, lines)| *lines > MOST_LINES)
-        .map(|(file, lines)| {
-            format!(
-                "{}: {lines} lines, {MOST_LINES} at most: cut it by job, or move its tests to a \
-                 file beside it",
                 file.path
             )
         })
@@ -235,13 +217,6 @@ mod tests {
             let found = purpose(&source(&[("src/a.rs", text)]));
             assert_eq!(found.is_empty(), right, "{text:?}: {found:?}");
         }
-    }
-
-    #[test]
-    fn long_file() {
-        let file = |lines| source(&[("src/a.rs", &"x\n".repeat(lines))]);
-        assert!(size(&file(500)).is_empty());
-        assert!(size(&file(501))[0].starts_with("src/a.rs: 501 lines"));
     }
 
     #[test]
