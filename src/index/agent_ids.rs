@@ -64,11 +64,18 @@ impl Catalog {
 /// it as its agent's: a wrapped agent that is this program and uses the same store keeps each
 /// session a second time. A session with more prompts than the other one went on by itself, and is
 /// listed.
+///
+/// Any log may name any session, so the other one must have its id from that one's, as its header
+/// proves, or must have passed it the prompts: then its last prompt is not from before the other
+/// one existed (a fork has copies of older ones), nor from after the end of the other one's turn.
 pub(super) const IS_INNER: &str = "(sessions.tool IS NULL AND EXISTS (
     SELECT 1 FROM inners CROSS JOIN sessions AS outer ON outer.id = inners.session
     WHERE inners.id = sessions.id AND inners.id GLOB 'sess_*' AND outer.id <> sessions.id
         AND outer.tool IS NULL AND outer.updated_at IS NOT NULL
-        AND outer.prompts >= sessions.prompts))";
+        AND outer.prompts >= sessions.prompts
+        AND (outer.known_as = sessions.id
+            OR (sessions.last_prompt_at >= outer.created_at OR sessions.forked_from IS NOT NULL)
+                AND (sessions.last_prompt_at <= outer.updated_at OR outer.open_turns <> '[]'))))";
 
 /// How many sessions that are not archived [`IS_INNER`] leaves out of the list. Visits only ids of
 /// this program's form, which other agents do not give.

@@ -21,7 +21,7 @@ use super::refresh::Refresh;
 use super::remote::{self, Remote};
 use super::reports::Reporter;
 use super::search::Search;
-use super::session_rows::{self, Row, Window};
+use super::session_rows::{self, Compared, Row, Window};
 use super::snippets::add_snippets;
 use super::summary::Summary;
 use super::tool_rows::{self, Tools};
@@ -447,7 +447,9 @@ impl Catalog {
         Ok(())
     }
 
-    /// Compares the lengths of all logs with the rows, unless the database is as it was left.
+    /// Compares the lengths of all logs with the rows, unless the database is as it was left. Even
+    /// then it may be an older copy together with its generation. The rows that a list shows are
+    /// compared when it shows them, so the others are compared here.
     fn audit_once(&self) -> Result<(), ListError> {
         if self.audited.load(Ordering::Relaxed) {
             return Ok(());
@@ -456,9 +458,11 @@ impl Catalog {
         let is_current = self
             .database
             .read(|tx| lock(&self.generation).is_current(disk, tx))?;
-        if !is_current {
+        if is_current {
+            self.refresh().compare_lengths(Compared::Unlisted)?;
+        } else {
             lock(&self.generation).begin_audit(disk);
-            self.refresh().compare_lengths()?;
+            self.refresh().compare_lengths(Compared::All)?;
             self.database
                 .write(|tx| lock(&self.generation).renew(disk, tx))?;
         }

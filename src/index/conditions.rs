@@ -8,7 +8,12 @@ use super::filter::{Archived, Filter};
 const IS_INNER: &str = "EXISTS (
     SELECT FROM @.agent_id a JOIN @.session o ON o.id = a.session
     WHERE a.id = 'sess_' || s.id AND a.id LIKE 'sess\\_%' AND o.id <> s.id
-        AND o.state = 'l' AND o.updated_at IS NOT NULL AND o.prompts >= s.prompts)";
+        AND o.state = 'l' AND o.updated_at IS NOT NULL AND o.prompts >= s.prompts
+        AND (o.known_as = 'sess_' || s.id
+            OR (s.prompted_at >= o.summary::json->>'created_at'
+                    OR s.summary::json->>'forked_from' IS NOT NULL)
+                AND (s.prompted_at <= o.updated_at
+                    OR o.summary::json#>>'{activity,open_turns}' <> '[]')))";
 
 /// A word or phrase to look for.
 pub(super) struct Sought {

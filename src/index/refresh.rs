@@ -10,7 +10,7 @@ use super::agent_ids;
 use super::catalog::ListError;
 use super::database::Database;
 use super::logs::Logs;
-use super::session_rows::{self, Row};
+use super::session_rows::{self, Compared, Row};
 use super::summary::Summary;
 use super::word_rows;
 
@@ -147,13 +147,13 @@ impl Refresh<'_> {
         Ok(found.last().map(|row| row.id.clone()))
     }
 
-    /// Compares the lengths of all logs with the rows, and reads the logs that differ.
-    pub(super) fn compare_lengths(self) -> Result<(), ListError> {
+    /// Compares the lengths of these logs with the rows, and reads the logs that differ.
+    pub(super) fn compare_lengths(self, which: Compared) -> Result<(), ListError> {
         let mut after = None;
         loop {
             let found = self
                 .database
-                .read(|tx| session_rows::lengths(tx, after.as_ref(), LENGTHS))?;
+                .read(|tx| session_rows::lengths(tx, which, after.as_ref(), LENGTHS))?;
             let Some((last, _)) = found.last() else {
                 return Ok(());
             };

@@ -12,7 +12,7 @@ use super::ownership::APPLICATION_ID;
 
 /// The version of the tables below and of the log format that they describe. A program with a newer
 /// log format rebuilds the catalog, and so reads logs that an older program could not.
-pub(super) const VERSION: i64 = 16_000 + FORMAT_V2 as i64;
+pub(super) const VERSION: i64 = 17_000 + FORMAT_V2 as i64;
 
 /// How many bytes of words are gathered before they are written: more than one transaction has, which
 /// writes them anyway.
@@ -43,7 +43,7 @@ const UNMARKED: [i64; 5] = [1001, 2001, 3001, 4001, 5001];
 ///
 /// SQLite stores each of these statements verbatim. A database that has anything else is not
 /// trusted: it could make the list show anything.
-const STATEMENTS: [&str; 23] = [
+const STATEMENTS: [&str; 24] = [
     "CREATE TABLE sessions (
         number INTEGER PRIMARY KEY,
         id TEXT NOT NULL UNIQUE,
@@ -83,6 +83,7 @@ const STATEMENTS: [&str; 23] = [
     "CREATE INDEX dirty ON sessions (dirty) WHERE dirty > 0",
     "CREATE INDEX known_as ON sessions (known_as) WHERE known_as IS NOT NULL",
     "CREATE INDEX unreadable ON sessions (id) WHERE unreadable IS NOT NULL",
+    "CREATE INDEX unlisted ON sessions (id) WHERE updated_at IS NULL AND tool IS NULL",
     "CREATE INDEX unread ON sessions (updated_at DESC, id DESC)
         WHERE updated_at IS NOT NULL AND text_len <> len",
     "CREATE TABLE inners (

@@ -288,14 +288,32 @@ pub(super) fn by_id(
     )
 }
 
-/// The ids that follow `after`, at most `limit`, with the lengths of the logs when they were read.
+/// Which rows of logs to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Compared {
+    /// Every row.
+    All,
+    /// Rows that no list shows: never prompted, or unreadable.
+    Unlisted,
+}
+
+/// The ids of these rows that follow `after`, at most `limit`, with the lengths of the logs when they
+/// were read.
 pub(super) fn lengths(
     tx: &Transaction<'_>,
+    which: Compared,
     after: Option<&SessionId>,
     limit: i64,
 ) -> Result<Vec<(SessionId, i64)>> {
-    let sql = "SELECT id, len FROM sessions WHERE id > ? AND tool IS NULL ORDER BY id LIMIT ?";
-    let mut statement = tx.prepare_cached(sql)?;
+    let mut statement = tx.prepare_cached(match which {
+        Compared::All => {
+            "SELECT id, len FROM sessions WHERE id > ? AND tool IS NULL ORDER BY id LIMIT ?"
+        }
+        Compared::Unlisted => {
+            "SELECT id, len FROM sessions
+             WHERE id > ? AND updated_at IS NULL AND tool IS NULL ORDER BY id LIMIT ?"
+        }
+    })?;
     let after = after.map_or("", SessionId::as_str);
     let found = statement.query_map(params![after, limit], |row| Ok((id(row)?, row.get(1)?)))?;
     found.collect()

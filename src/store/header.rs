@@ -73,8 +73,13 @@ fn parse(payload: &str, id: &SessionId) -> Result<Header, StoreError> {
     if format == 0 {
         return Err(headerless(id, "there is no format 0".to_owned()));
     }
-    let header: Header = serde_json::from_str(payload).map_err(unreadable)?;
+    let mut header: Header = serde_json::from_str(payload).map_err(unreadable)?;
     fits(&header, id)?;
+    // A log from elsewhere could take the name of another session.
+    let name = &header.engine.name;
+    header
+        .known_as
+        .take_if(|known_as| SessionId::of_foreign(name, known_as) != *id);
     Ok(header)
 }
 

@@ -5,15 +5,17 @@
     reason = "writes real files for the real binary"
 )]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 use rejoin::record::{Kind, line};
-use rejoin::sys::{Sys, Timestamp};
+use rejoin::sys::{SessionId, Sys, Timestamp};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::command::{fails, runs};
+use crate::support::logs::log_of;
 use crate::support::systems::FOLDER;
 
 const DAY: i64 = 24 * 60 * 60 * 1000;
@@ -26,7 +28,11 @@ fn session(store: &Path, days: i64, prompts: &[&str]) -> String {
 /// The same, which the agent that made it knows by another id.
 fn named_session(store: &Path, known_as: Option<&str>, days: i64, prompts: &[&str]) -> String {
     let sys = Sys::real();
-    let id = sys.ids.session().to_string();
+    let id = known_as.map_or_else(
+        || sys.ids.session(),
+        |name| SessionId::of_foreign("local", name),
+    );
+    let id = id.to_string();
     let mut millis = sys.clock.now().as_millis() - days * DAY;
     let mut log = Vec::new();
     let mut seq = 0;
@@ -269,4 +275,52 @@ fn session_is_found_by_agent_session_id() {
     assert_eq!(ids(&runs(store, &["sessions", "list"])), [&id]);
     let why = "is not in the trash";
     fails(store, &["sessions", "restore", "agent's own"], 3, why);
+}
+
+/// Any log can name any session as its agent's, such as one that came from another store.
+#[test]
+fn a_log_from_elsewhere_hides_no_session() {
+    let root = TempDir::new().unwrap();
+    let ours = "sess_01b00000-0000-7000-8000-0000000000aa";
+    let add = |id: &str, name: Value, minute: i64, inner: Option<&str>| {
+        let header = json!({ "format": 1, "sessionId": id, "cwd": FOLDER, "protocolVersion": 1,
+            "engine": { "name": "rejoin" }, "knownAs": name });
+        let at = Timestamp::from_millis(1_800_000_000_000 + minute * 60_000);
+        let inner = inner.map(|id| json!({ "id": id, "agent": { "name": "rejoin" } }));
+        let prompt = json!({ "prompt": [{ "type": "text", "text": "water the beans" }] });
+        let end = json!({ "stopReason": "end_turn" });
+        let inner = inner.map(|payload| (Kind::AgentSessionId, None, payload));
+        let turn = [
+            (Kind::Prompt, Some("msg_1"), prompt),
+            (Kind::End, None, end),
+        ];
+        let records: Vec<_> = inner.into_iter().chain(turn).collect();
+        log_of(root.path(), &header, at, &records);
+        id.to_owned()
+    };
+    let other = |end: &str| format!("sess_01b00000-0000-7000-8000-0000000000{end}");
+    let expected = BTreeSet::from([
+        add(ours, Value::Null, 1, None),
+        add(&other("01"), ours.into(), 2, None),
+        add(&other("02"), Value::Null, 0, Some(ours)),
+        add(&other("03"), Value::Null, 2, Some(ours)),
+    ]);
+    let listed = || {
+        let listed = runs(root.path(), &["sessions", "list"]);
+        ids(&listed)
+            .into_iter()
+            .map(str::to_owned)
+            .collect::<BTreeSet<_>>()
+    };
+    assert_eq!(listed(), expected);
+    let report = runs(root.path(), &["sessions", "verify"]);
+    assert_eq!(report, "4 sessions, 4 sound, 0 damaged\n");
+    // Two that are of the same conversation: one has its id from ours, one has passed it the prompt.
+    let derived = SessionId::of_foreign("rejoin", ours).to_string();
+    add(&derived, ours.into(), 5, None);
+    let outer = add(&other("04"), Value::Null, 2, Some(&other("03")));
+    let mut expected = expected;
+    assert!(expected.remove(ours) && expected.remove(&other("03")));
+    expected.extend([derived, outer]);
+    assert_eq!(listed(), expected);
 }

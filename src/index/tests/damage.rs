@@ -3,6 +3,7 @@
 use rusqlite::Connection;
 
 use super::*;
+use crate::index::Search;
 
 /// A world whose catalog is on disk, in one file.
 pub(super) fn world() -> (World, Vec<u8>) {
@@ -164,6 +165,33 @@ fn another_version_takes_the_file_while_we_run() {
         .query_row("PRAGMA user_version", [], |row| row.get(0))
         .unwrap();
     assert_eq!(version, 77, "the file is not fought over");
+}
+
+/// Copied back together with the file beside it, an older catalog looks as if nothing was missing.
+#[test]
+fn an_older_copy_lacks_no_session_that_was_prompted_since() {
+    let (world, _) = world();
+    let catalog = world.catalog();
+    let id = world.create(&catalog, "/work");
+    world.check(&catalog);
+    drop(catalog);
+    let files = [world.path(), beside(&world, ".generation")];
+    let copies = files.map(|path| (std::fs::read(&path).unwrap(), path));
+    let catalog = world.catalog();
+    world.prompt(&catalog, &id);
+    catalog.closed(&id, &world.summary(&id));
+    world.check(&catalog);
+    drop(catalog);
+    for (bytes, path) in copies {
+        overwrite(&path, &bytes);
+    }
+    world.check(&world.catalog());
+    let filter = Filter {
+        search: Search::parse("asked"),
+        ..Filter::default()
+    };
+    let found = world.catalog().list(&filter, None, 100).unwrap().sessions;
+    assert!(found.iter().any(|found| found.id == id), "{found:?}");
 }
 
 #[test]

@@ -35,7 +35,9 @@ impl Both {
         process.leave();
         let both = Self { folder, place };
         let ((files, _), (tables, _)) = both.catalogs();
-        add_others(&files, &files.ids().unwrap()[0]);
+        let ids = files.ids().unwrap();
+        add_others(&files, &ids[0], &ids[1]);
+        add_nested(&files);
         for id in files.ids().unwrap() {
             files.copy_to(&id, &tables, true).unwrap();
         }
@@ -48,16 +50,18 @@ impl Both {
 }
 
 /// Adds sessions of which a list knows more: agents have ids for them, one of which is that of another
-/// session here, and one is archived, one was renamed, one restored, and one was never prompted.
-fn add_others(store: &Store, other: &SessionId) {
+/// session here, and one is archived, one was renamed, one restored, and one was never prompted. One
+/// names `earlier` as its agent's, which was prompted before it existed.
+fn add_others(store: &Store, other: &SessionId, earlier: &SessionId) {
     let agents = [
         ("codex", Some("theirs-1")),
-        ("codex", None),
+        ("codex", Some(other.as_str())),
         ("goose", Some("theirs-2")),
+        ("goose", None),
         ("goose", None),
     ];
     for (n, (agent, known_as)) in agents.into_iter().enumerate() {
-        let id = new_id();
+        let id = known_as.map_or_else(new_id, |name| SessionId::of_foreign(agent, name));
         let mut header = header(&id);
         header.known_as = known_as.map(str::to_owned);
         agent.clone_into(&mut header.engine.name);
@@ -65,10 +69,10 @@ fn add_others(store: &Store, other: &SessionId) {
         let mut append = |kind, id, payload: &str| {
             log.append(kind, id, payload, Sync::Buffered).unwrap();
         };
-        let inner = if n == 1 { other.as_str() } else { "inner" };
+        let inner = if n == 4 { earlier.as_str() } else { "inner" };
         let inner = AgentSessionId::of_tool(inner, agent, None);
         append(Kind::AgentSessionId, None, &inner);
-        if n < 3 {
+        if n != 3 {
             let prompt = r#"{"prompt":[{"type":"text","text":"to an agent"}]}"#;
             append(Kind::Prompt, Some("msg_1"), prompt);
             append(Kind::End, None, r#"{"stopReason":"end_turn"}"#);
@@ -82,6 +86,27 @@ fn add_others(store: &Store, other: &SessionId) {
         if n == 2 {
             assert!(store.trash(&id).unwrap());
             store.restore(&id).unwrap();
+        }
+    }
+}
+
+/// Adds a session whose turn its agent keeps a second time in the same store.
+fn add_nested(store: &Store) {
+    let (outer, inner) = (new_id(), new_id());
+    let names = AgentSessionId::of_tool(inner.as_str(), "rejoin", None);
+    let mut outside = store.create(&outer, &header(&outer)).unwrap();
+    let mut inside = store.create(&inner, &header(&inner)).unwrap();
+    outside
+        .append(Kind::AgentSessionId, None, &names, Sync::Buffered)
+        .unwrap();
+    let prompt = r#"{"prompt":[{"type":"text","text":"nested"}]}"#;
+    let end = r#"{"stopReason":"end_turn"}"#;
+    for log in [&mut inside, &mut outside] {
+        for (kind, id, payload) in [
+            (Kind::Prompt, Some("msg_1"), prompt),
+            (Kind::End, None, end),
+        ] {
+            log.append(kind, id, payload, Sync::Buffered).unwrap();
         }
     }
 }
@@ -124,6 +149,19 @@ fn both_catalogs_answer_alike() {
     };
     let ((files, ours), (tables, theirs)) = both.catalogs();
     let listed = ours.list(&Filter::default(), None, 100).unwrap().sessions;
+    let named = |name: &str| ours.known_as(name).unwrap().unwrap();
+    let hidden = files.ids().unwrap().into_iter().filter(|id| {
+        let named_by = SessionId::of_foreign("codex", id.as_str());
+        listed.iter().any(|listed| listed.id == named_by)
+    });
+    let hidden: Vec<_> = hidden.collect();
+    assert_eq!(hidden.len(), 1);
+    assert!(listed.iter().all(|listed| listed.id != hidden[0]));
+    let nested = listed
+        .iter()
+        .filter(|listed| listed.summary.title.as_deref() == Some("nested"));
+    assert_eq!(nested.count(), 1, "it is listed once");
+    assert_ne!(named(hidden[0].as_str()), hidden[0]);
     let filters = [
         Filter::default(),
         Filter {
