@@ -1,11 +1,11 @@
-//! Where log lines go: stderr or a file, never stdout.
+//! Where log lines and messages go: stderr or a file, never stdout.
 
-#[cfg(unix)]
-use std::fs::File;
-use std::fs::OpenOptions;
-#[cfg(unix)]
-use std::io::{self, Write};
-use std::sync::Mutex;
+use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal, Write};
+use std::panic::{self, PanicHookInfo};
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
@@ -17,13 +17,27 @@ use super::exit::Failure;
 use super::global::Global;
 #[cfg(unix)]
 use super::keep::Stage;
+use super::lines::Lines;
 
-/// Starts logging as the command line asks for.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the log file is the user's, not the store's"
-)]
-pub(super) fn start(global: &Global) -> Result<(), Failure> {
+/// Where messages and log lines go from the start of logging on.
+static TARGETS: OnceLock<Targets> = OnceLock::new();
+
+/// How long a process that ends waits for a reader of its last lines that does not read.
+const AT_THE_END: Duration = Duration::from_secs(2);
+
+/// How long a panic waits until its message is written: what follows may abort the process.
+const PANIC: Duration = Duration::from_millis(200);
+
+#[derive(Debug)]
+struct Targets {
+    stderr: Lines,
+    /// The file of log lines, if they do not go to stderr.
+    file: Option<Lines>,
+}
+
+/// Starts logging as the command line asks for. In a process that `serves`, nothing waits for a
+/// reader of the log.
+pub(super) fn start(global: &Global, serves: bool) -> Result<(), Failure> {
     let level = global.log_level();
     // A single word that is not a level would be parsed as the name of a module.
     let is_word = !level.contains(['=', ',', ':', '[']);
@@ -35,40 +49,135 @@ pub(super) fn start(global: &Global) -> Result<(), Failure> {
         Failure::usage(format!("cannot read the log level: {error}"))
             .hint("use error, warn, info, debug or trace")
     })?;
+    let file = global.log_file().map(|path| {
+        let file = open(path);
+        let what = |error| format!("cannot open the log file {}: {error}", path.display());
+        file.map_err(|error| Failure::new(what(error)))
+    });
+    let file = file.transpose()?;
+    let file = file.map(|file| {
+        if serves {
+            Lines::queued(file)
+        } else {
+            Lines::at_once(file)
+        }
+    });
+    let stderr = match global.host() {
+        #[cfg(unix)]
+        Some(Stage::Serve) => Lines::queued(Bounded::stderr()),
+        _ if serves => Lines::queued(stderr()),
+        _ => Lines::at_once(stderr()),
+    };
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        // It would print to stderr, and panic if it cannot.
+        .log_internal_errors(false)
         .with_ansi(false);
-    match global.log_file() {
-        #[cfg(unix)]
-        None if global.host() == Some(Stage::Serve) => {
-            let log = Bounded::stderr().map_err(Failure::cannot_start)?;
-            builder.with_writer(Mutex::new(log)).init();
-        }
-        None => builder.with_writer(std::io::stderr).init(),
-        Some(path) => {
-            let mut options = OpenOptions::new();
-            options.create(true).append(true);
-            // The log may contain parts of sessions. An existing file keeps its mode.
-            #[cfg(unix)]
-            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-            let file = options.open(path).map_err(|error| {
-                Failure::new(format!(
-                    "cannot open the log file {}: {error}",
-                    path.display()
-                ))
-            })?;
-            let people = std::io::stderr.with_filter(|line| line.target() == FOR_PEOPLE);
-            builder.with_writer(Mutex::new(file).and(people)).init();
+    match file.clone() {
+        None => builder.with_writer(stderr.clone()).init(),
+        Some(file) => {
+            let people = stderr.clone();
+            let people = people.with_filter(|line| line.target() == FOR_PEOPLE);
+            builder.with_writer(file.and(people)).init();
         }
     }
+    TARGETS.set(Targets { stderr, file }).ok();
+    panic::set_hook(Box::new(report_panic));
     Ok(())
+}
+
+/// Standard error, for what is said to people. What cannot be written is lost.
+#[derive(Debug)]
+pub(super) struct Stderr;
+
+impl Stderr {
+    /// Writes a text, with its line breaks.
+    pub(super) fn say(text: impl AsRef<[u8]>) {
+        match TARGETS.get() {
+            Some(targets) => targets.stderr.put(text.as_ref()),
+            // The command line could not be read.
+            None => Lines::at_once(stderr()).put(text.as_ref()),
+        }
+    }
+
+    /// Whether it is a terminal.
+    pub(super) fn is_terminal() -> bool {
+        stderr().is_terminal()
+    }
+}
+
+impl Write for Stderr {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        Self::say(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Waits until everything is written that was said and logged, but not long for a reader that does
+/// not read.
+pub(super) fn finish() {
+    flush(AT_THE_END);
+}
+
+fn flush(patience: Duration) {
+    if let Some(Targets { stderr, file }) = TARGETS.get() {
+        stderr.flush(patience);
+        if let Some(file) = file {
+            file.flush(patience);
+        }
+    }
+}
+
+/// Reports a panic wherever log lines go, and on stderr.
+fn report_panic(panic: &PanicHookInfo<'_>) {
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or("<unnamed>");
+    let backtrace = std::backtrace::Backtrace::capture();
+    let text = match backtrace.status() {
+        std::backtrace::BacktraceStatus::Captured => {
+            format!("thread '{name}' {panic}\nstack backtrace:\n{backtrace}\n")
+        }
+        _ => format!("thread '{name}' {panic}\n"),
+    };
+    if let Some(Targets { stderr, file }) = TARGETS.get() {
+        stderr.put(text.as_bytes());
+        if let Some(file) = file {
+            file.put(text.as_bytes());
+        }
+        flush(PANIC);
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the log file is the user's, not the store's"
+)]
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).append(true);
+    // The log may contain parts of sessions. An existing file keeps its mode.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what is written to stderr goes through here"
+)]
+fn stderr() -> io::Stderr {
+    io::stderr()
 }
 
 /// The file that is the stderr of a process without a terminal. It begins anew when it gets long.
 #[cfg(unix)]
 #[derive(Debug)]
 struct Bounded {
-    file: File,
+    file: io::Stderr,
     len: u64,
 }
 
@@ -78,11 +187,11 @@ const LONGEST: u64 = 1024 * 1024;
 
 #[cfg(unix)]
 impl Bounded {
-    fn stderr() -> io::Result<Self> {
-        let stderr = std::os::fd::AsFd::as_fd(&io::stderr()).try_clone_to_owned();
-        let file = File::from(stderr?);
-        let len = file.metadata()?.len();
-        Ok(Self { file, len })
+    fn stderr() -> Self {
+        let file = stderr();
+        let len =
+            rustix::fs::fstat(&file).map_or(0, |info| u64::try_from(info.st_size).unwrap_or(0));
+        Self { file, len }
     }
 }
 
@@ -91,7 +200,7 @@ impl Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.len > LONGEST {
             // It is opened for appending, so what follows begins the file.
-            self.file.set_len(0)?;
+            rustix::fs::ftruncate(&self.file, 0)?;
             self.len = 0;
         }
         let written = self.file.write(bytes)?;

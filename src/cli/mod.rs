@@ -15,6 +15,7 @@ pub mod import;
 mod keep;
 mod known_agents;
 mod late;
+mod lines;
 pub mod live;
 pub mod logging;
 mod look;
@@ -71,6 +72,16 @@ struct Cli<C: Subcommand = Command> {
     global: Global,
     #[command(subcommand)]
     command: Option<C>,
+}
+
+impl Cli {
+    /// Whether the command serves a client.
+    fn serves(&self) -> bool {
+        matches!(
+            self.command,
+            None | Some(Command::Serving(_) | Command::Mcp(_) | Command::Attach(_))
+        )
+    }
 }
 
 impl From<Cli<Serving>> for Cli {
@@ -169,7 +180,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         .get(1)
         .is_some_and(|first| first.as_encoded_bytes().starts_with(b"-"));
     let misplaced = has_options_first && cli.command.is_some() && cli.serve.are_given();
-    let result = logging::start(&cli.global).and_then(|()| match cli.command {
+    let serves = cli.serves();
+    let result = logging::start(&cli.global, serves).and_then(|()| match cli.command {
         Some(command) if misplaced => Err(misplaced_option(&command)),
         Some(Command::Serving(command)) => match command {
             Serving::Serve(args) => serve::run(&cli.global, &args),
@@ -207,13 +219,15 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         )
         .hint("run `rejoin demo` to see what it does, or `rejoin --help`")),
     });
-    match result {
-        Ok(()) => ExitCode::from(exit::OK),
+    let code = match result {
+        Ok(()) => exit::OK,
         Err(failure) => {
             failure.print(&cli.global);
-            ExitCode::from(failure.code())
+            failure.code()
         }
-    }
+    };
+    logging::finish();
+    ExitCode::from(code)
 }
 
 /// Runs a command that prints. Commands that serve leave stdout alone.

@@ -1,6 +1,7 @@
 //! Messages for users, on stderr.
 
 use super::global::Global;
+use super::logging::Stderr;
 use super::look::Look;
 use super::printable::printable;
 use super::width::hanging;
@@ -19,20 +20,16 @@ pub(super) fn note(global: &Global, text: &str, hint: Option<&str>) {
 }
 
 /// Prints a text behind its beginning. In a terminal its lines are broken between words.
-#[expect(
-    clippy::print_stderr,
-    reason = "the one place where messages are printed"
-)]
 fn print(beginning: &str, text: &str, look: &Look) {
     let text = format!("{beginning}{text}");
     if !look.terminal {
-        return eprintln!("{text}");
+        return Stderr::say(text + "\n");
     }
+    let mut lines = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let spaces = line.len() - line.trim_start().len();
         let indent = if number == 0 { beginning.len() } else { spaces };
-        for line in hanging(line, indent, look.width) {
-            eprintln!("{line}");
-        }
+        lines.extend(hanging(line, indent, look.width));
     }
+    Stderr::say(lines.join("\n") + "\n");
 }

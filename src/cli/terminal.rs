@@ -2,7 +2,6 @@
 //! requested.
 #![expect(
     clippy::disallowed_methods,
-    clippy::print_stderr,
     reason = "asks what stdin is and reads answers, while no client is served"
 )]
 
@@ -12,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::exit::Failure;
+use super::logging::Stderr;
 use super::look::Look;
 use super::printable::printable;
 use super::width::hanging;
@@ -49,23 +49,21 @@ pub(super) fn confirm(yes: bool, question: &str) -> Result<(), Failure> {
 pub(super) fn ask(question: &str) -> Result<bool, Failure> {
     let question = format!("{} [y/N]", printable(question));
     let lines = hanging(&question, 0, Look::messages().width.saturating_sub(2));
-    eprint!("{} ", lines.join("\n"));
-    io::stderr().flush().ok();
+    Stderr::say(lines.join("\n") + " ");
     let mut answer = String::new();
     let length = io::stdin()
         .read_line(&mut answer)
         .map_err(|error| Failure::new(format!("cannot read the answer: {error}")))?;
     if length == 0 {
         // Ctrl-D leaves the cursor behind the question.
-        eprintln!();
+        Stderr::say("\n");
     }
     Ok(is_yes(&answer))
 }
 
 /// Waits until the user has read what was printed.
 pub(super) fn wait_for_enter() -> Result<(), Failure> {
-    eprint!("Press Enter to go back ");
-    io::stderr().flush().ok();
+    Stderr::say("Press Enter to go back ");
     let read = io::stdin().read_line(&mut String::new());
     read.map(drop)
         .map_err(|error| Failure::new(format!("cannot read from the terminal: {error}")))
@@ -86,10 +84,10 @@ fn is_yes(answer: &str) -> bool {
 
 /// Does some work and shows a message if it takes long.
 pub(super) fn busy<T>(doing: impl FnOnce() -> String + Send, work: impl FnOnce() -> T) -> T {
-    if !io::stderr().is_terminal() {
+    if !Stderr::is_terminal() {
         return work();
     }
-    busy_on(&mut io::stderr(), QUIET_FOR, doing, work)
+    busy_on(&mut Stderr, QUIET_FOR, doing, work)
 }
 
 fn busy_on<T>(
@@ -126,10 +124,7 @@ pub(super) struct Progress {
 impl Progress {
     /// On stderr, if that is a terminal.
     pub(super) fn new() -> Self {
-        let stderr = io::stderr();
-        let out = stderr
-            .is_terminal()
-            .then(|| Box::new(stderr) as Box<dyn Write>);
+        let out = Stderr::is_terminal().then(|| Box::new(Stderr) as Box<dyn Write>);
         Self::on(out, QUIET_FOR, STEP)
     }
 

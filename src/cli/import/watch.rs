@@ -1,7 +1,6 @@
 //! `rejoin import --watch`: imports what changes, until it is interrupted.
 
 use std::collections::{BTreeSet, HashMap};
-use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -11,6 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
+use crate::cli::logging::Stderr;
 use crate::cli::look::Look;
 use crate::cli::note::note;
 use crate::cli::output::Output;
@@ -128,7 +128,7 @@ impl Follower {
                 }
                 return;
             }
-            if std::mem::take(&mut is_first) && io::stderr().is_terminal() {
+            if std::mem::take(&mut is_first) && Stderr::is_terminal() {
                 let text = "waiting for changes; press Ctrl-C to end".to_owned();
                 said.blocking_send(Said::Note(text)).ok();
             }
