@@ -17,10 +17,10 @@ use super::exit::Failure;
 use super::global::Global;
 #[cfg(unix)]
 use super::keep::Stage;
-use super::lines::Lines;
+use super::log_lines::LogLines;
 
 /// Where messages and log lines go from the start of logging on.
-static TARGETS: OnceLock<Targets> = OnceLock::new();
+static TARGETS: OnceLock<LogTargets> = OnceLock::new();
 
 /// How long a process that ends waits for a reader of its last lines that does not read.
 const AT_THE_END: Duration = Duration::from_secs(2);
@@ -29,10 +29,10 @@ const AT_THE_END: Duration = Duration::from_secs(2);
 const PANIC: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
-struct Targets {
-    stderr: Lines,
+struct LogTargets {
+    stderr: LogLines,
     /// The file of log lines, if they do not go to stderr.
-    file: Option<Lines>,
+    file: Option<LogLines>,
 }
 
 /// Starts logging as the command line asks for. In a process that `serves`, nothing waits for a
@@ -57,20 +57,20 @@ pub(super) fn start(global: &Global, serves: bool) -> Result<(), Failure> {
     let file = file.transpose()?;
     let file = file.map(|file| {
         if serves {
-            Lines::queued(file)
+            LogLines::queued(file)
         } else {
-            Lines::at_once(file)
+            LogLines::at_once(file)
         }
     });
     let stderr = match global.host() {
         #[cfg(unix)]
-        Some(Stage::Serve) => Lines::queued(Bounded::stderr()),
-        _ if serves => Lines::queued(stderr()),
-        _ => Lines::at_once(stderr()),
+        Some(Stage::Serve) => LogLines::queued(HostLog::stderr()),
+        _ if serves => LogLines::queued(stderr()),
+        _ => LogLines::at_once(stderr()),
     };
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        // It would print to stderr, and panic if it cannot.
+        // Such errors would be printed to stderr, with a panic if that fails.
         .log_internal_errors(false)
         .with_ansi(false);
     match file.clone() {
@@ -81,22 +81,22 @@ pub(super) fn start(global: &Global, serves: bool) -> Result<(), Failure> {
             builder.with_writer(file.and(people)).init();
         }
     }
-    TARGETS.set(Targets { stderr, file }).ok();
+    TARGETS.set(LogTargets { stderr, file }).ok();
     panic::set_hook(Box::new(report_panic));
     Ok(())
 }
 
 /// Standard error, for what is said to people. What cannot be written is lost.
 #[derive(Debug)]
-pub(super) struct Stderr;
+pub(super) struct StandardError;
 
-impl Stderr {
+impl StandardError {
     /// Writes a text, with its line breaks.
     pub(super) fn say(text: impl AsRef<[u8]>) {
         match TARGETS.get() {
             Some(targets) => targets.stderr.put(text.as_ref()),
             // The command line could not be read.
-            None => Lines::at_once(stderr()).put(text.as_ref()),
+            None => LogLines::at_once(stderr()).put(text.as_ref()),
         }
     }
 
@@ -106,7 +106,7 @@ impl Stderr {
     }
 }
 
-impl Write for Stderr {
+impl Write for StandardError {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
         Self::say(text);
         Ok(text.len())
@@ -124,7 +124,7 @@ pub(super) fn finish() {
 }
 
 fn flush(patience: Duration) {
-    if let Some(Targets { stderr, file }) = TARGETS.get() {
+    if let Some(LogTargets { stderr, file }) = TARGETS.get() {
         stderr.flush(patience);
         if let Some(file) = file {
             file.flush(patience);
@@ -143,7 +143,7 @@ fn report_panic(panic: &PanicHookInfo<'_>) {
         }
         _ => format!("thread '{name}' {panic}\n"),
     };
-    if let Some(Targets { stderr, file }) = TARGETS.get() {
+    if let Some(LogTargets { stderr, file }) = TARGETS.get() {
         stderr.put(text.as_bytes());
         if let Some(file) = file {
             file.put(text.as_bytes());
@@ -176,17 +176,17 @@ fn stderr() -> io::Stderr {
 /// The file that is the stderr of a process without a terminal. It begins anew when it gets long.
 #[cfg(unix)]
 #[derive(Debug)]
-struct Bounded {
+struct HostLog {
     file: io::Stderr,
     len: u64,
 }
 
-/// How long it may get, in bytes.
+/// The longest log of a host, in bytes.
 #[cfg(unix)]
 const LONGEST: u64 = 1024 * 1024;
 
 #[cfg(unix)]
-impl Bounded {
+impl HostLog {
     fn stderr() -> Self {
         let file = stderr();
         let len =
@@ -196,7 +196,7 @@ impl Bounded {
 }
 
 #[cfg(unix)]
-impl Write for Bounded {
+impl Write for HostLog {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.len > LONGEST {
             // It is opened for appending, so what follows begins the file.

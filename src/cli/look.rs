@@ -8,7 +8,7 @@ use anstyle::{AnsiColor, Effects, Style};
 
 use crate::sys::{Timestamp, Zone};
 
-use super::logging::Stderr;
+use super::logging::StandardError;
 use super::when::{minute, relative};
 
 /// How wide the output is if nothing says it.
@@ -63,7 +63,7 @@ impl Look {
 
     /// That of messages on stderr: without colours, since they may quote anything.
     pub(super) fn messages() -> Self {
-        Self::of(Stderr::is_terminal(), false)
+        Self::of(StandardError::is_terminal(), false)
     }
 
     fn of(terminal: bool, colour: bool) -> Self {

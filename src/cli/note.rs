@@ -1,7 +1,7 @@
 //! Messages for users, on stderr.
 
 use super::global::Global;
-use super::logging::Stderr;
+use super::logging::StandardError;
 use super::look::Look;
 use super::printable::printable;
 use super::width::hanging;
@@ -23,7 +23,7 @@ pub(super) fn note(global: &Global, text: &str, hint: Option<&str>) {
 fn print(beginning: &str, text: &str, look: &Look) {
     let text = format!("{beginning}{text}");
     if !look.terminal {
-        return Stderr::say(text + "\n");
+        return StandardError::say(text + "\n");
     }
     let mut lines = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -31,5 +31,5 @@ fn print(beginning: &str, text: &str, look: &Look) {
         let indent = if number == 0 { beginning.len() } else { spaces };
         lines.extend(hanging(line, indent, look.width));
     }
-    Stderr::say(lines.join("\n") + "\n");
+    StandardError::say(lines.join("\n") + "\n");
 }

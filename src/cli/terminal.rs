@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::exit::Failure;
-use super::logging::Stderr;
+use super::logging::StandardError;
 use super::look::Look;
 use super::printable::printable;
 use super::width::hanging;
@@ -49,21 +49,21 @@ pub(super) fn confirm(yes: bool, question: &str) -> Result<(), Failure> {
 pub(super) fn ask(question: &str) -> Result<bool, Failure> {
     let question = format!("{} [y/N]", printable(question));
     let lines = hanging(&question, 0, Look::messages().width.saturating_sub(2));
-    Stderr::say(lines.join("\n") + " ");
+    StandardError::say(lines.join("\n") + " ");
     let mut answer = String::new();
     let length = io::stdin()
         .read_line(&mut answer)
         .map_err(|error| Failure::new(format!("cannot read the answer: {error}")))?;
     if length == 0 {
         // Ctrl-D leaves the cursor behind the question.
-        Stderr::say("\n");
+        StandardError::say("\n");
     }
     Ok(is_yes(&answer))
 }
 
 /// Waits until the user has read what was printed.
 pub(super) fn wait_for_enter() -> Result<(), Failure> {
-    Stderr::say("Press Enter to go back ");
+    StandardError::say("Press Enter to go back ");
     let read = io::stdin().read_line(&mut String::new());
     read.map(drop)
         .map_err(|error| Failure::new(format!("cannot read from the terminal: {error}")))
@@ -84,10 +84,10 @@ fn is_yes(answer: &str) -> bool {
 
 /// Does some work and shows a message if it takes long.
 pub(super) fn busy<T>(doing: impl FnOnce() -> String + Send, work: impl FnOnce() -> T) -> T {
-    if !Stderr::is_terminal() {
+    if !StandardError::is_terminal() {
         return work();
     }
-    busy_on(&mut Stderr, QUIET_FOR, doing, work)
+    busy_on(&mut StandardError, QUIET_FOR, doing, work)
 }
 
 fn busy_on<T>(
@@ -124,7 +124,7 @@ pub(super) struct Progress {
 impl Progress {
     /// On stderr, if that is a terminal.
     pub(super) fn new() -> Self {
-        let out = Stderr::is_terminal().then(|| Box::new(Stderr) as Box<dyn Write>);
+        let out = StandardError::is_terminal().then(|| Box::new(StandardError) as Box<dyn Write>);
         Self::on(out, QUIET_FOR, STEP)
     }
 

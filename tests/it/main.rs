@@ -31,6 +31,8 @@ mod model;
 mod scripted;
 #[cfg(all(test, unix))]
 mod keep;
+#[cfg(all(test, unix))]
+mod alive;
 #[cfg(test)]
 mod kill;
 #[cfg(test)]

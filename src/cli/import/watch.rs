@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
-use crate::cli::logging::Stderr;
+use crate::cli::logging::StandardError;
 use crate::cli::look::Look;
 use crate::cli::note::note;
 use crate::cli::output::Output;
@@ -128,7 +128,7 @@ impl Follower {
                 }
                 return;
             }
-            if std::mem::take(&mut is_first) && Stderr::is_terminal() {
+            if std::mem::take(&mut is_first) && StandardError::is_terminal() {
                 let text = "waiting for changes; press Ctrl-C to end".to_owned();
                 said.blocking_send(Said::Note(text)).ok();
             }

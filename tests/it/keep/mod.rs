@@ -17,13 +17,13 @@ use crate::support::wrapped::{self, Wrapped};
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// A process that serves a client.
-struct Served {
-    process: Child,
-    client: Client,
+pub(crate) struct Served {
+    pub(crate) process: Child,
+    pub(crate) client: Client,
 }
 
 impl Served {
-    fn start(mut command: Command, version: u8) -> Self {
+    pub(crate) fn start(mut command: Command, version: u8) -> Self {
         let mut process = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -36,17 +36,17 @@ impl Served {
         Self { process, client }
     }
 
-    fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.process.kill().expect("it is a child of ours");
         self.process.wait().expect("it is a child of ours");
     }
 
-    fn end(mut self) {
+    pub(crate) fn end(mut self) {
         self.client.end();
         assert!(self.process.wait().expect("it ends").success());
     }
 
-    fn session(&mut self) -> String {
+    pub(crate) fn session(&mut self) -> String {
         let params = json!({ "cwd": FOLDER, "mcpServers": [] });
         let answer = self.client.answer("session/new", &params);
         answer["result"]["sessionId"]
@@ -55,14 +55,14 @@ impl Served {
             .to_owned()
     }
 
-    fn prompt(&mut self, session: &str, text: &str) -> u64 {
+    pub(crate) fn prompt(&mut self, session: &str, text: &str) -> u64 {
         let prompt = json!([{ "type": "text", "text": text }]);
         let params = json!({ "sessionId": session, "prompt": prompt });
         self.client.ask("session/prompt", &params)
     }
 
     /// Loads a session. The texts that it shows meanwhile.
-    fn load(&mut self, session: &str) -> Vec<String> {
+    pub(crate) fn load(&mut self, session: &str) -> Vec<String> {
         let params = json!({ "sessionId": session, "cwd": FOLDER, "mcpServers": [] });
         let id = self.client.ask("session/load", &params);
         let (shown, answer) = self.client.take(id);
@@ -96,7 +96,7 @@ impl Served {
 }
 
 /// The texts of the agent's messages among these.
-fn texts(messages: &[Value]) -> Vec<String> {
+pub(crate) fn texts(messages: &[Value]) -> Vec<String> {
     let updates = messages.iter().map(|message| &message["params"]["update"]);
     let said = updates.filter(|update| update["sessionUpdate"] == "agent_message_chunk");
     said.filter_map(|update| Some(update["content"]["text"].as_str()?.to_owned()))

@@ -59,6 +59,11 @@ fn prose_uses_the_fields_terms() {
 }
 
 #[test]
+fn no_macro_prints() {
+    check(&rules::silent(&rust_files("src")));
+}
+
+#[test]
 fn no_file_names_the_machine_it_was_written_on() {
     let files = tracked_files();
     assert!(files.len() > 10, "the tree was not found");

@@ -1,4 +1,4 @@
-//! Lines of text for stderr and for log files. A line that cannot be written is lost, and counted:
+//! LogLines of text for stderr and for log files. A line that cannot be written is lost, and counted:
 //! nothing ends or fails for it.
 //!
 //! Commands for people write each line at once and wait for its reader, as programs do. In a process
@@ -17,7 +17,7 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 use crate::sys::lock;
 
-/// How many bytes wait at most for a file or a reader that is slow. Lines beyond that are lost.
+/// How many bytes wait at most for a file or a reader that is slow. LogLines beyond that are lost.
 const WAITING: usize = 256 * 1024;
 
 /// The approximate memory of a waiting line besides its text, in bytes.
@@ -28,26 +28,26 @@ const AGAIN: Duration = Duration::from_millis(20);
 
 /// Where lines go. Clones share it.
 #[derive(Clone, Debug)]
-pub(super) struct Lines(Arc<Shared>);
+pub(super) struct LogLines(Arc<LogShared>);
 
 #[derive(Debug)]
-struct Shared {
-    target: Mutex<Target>,
+struct LogShared {
+    target: Mutex<LogTarget>,
     /// `None` if lines are written at once.
-    queue: Option<Queue>,
+    queue: Option<LogQueue>,
 }
 
-/// Lines that wait for the thread that writes them.
+/// LogLines that wait for the thread that writes them.
 #[derive(Debug, Default)]
-struct Queue {
-    state: Mutex<State>,
+struct LogQueue {
+    state: Mutex<LogWaiting>,
     /// Notified when a line is put, and when one is done.
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    waiting: VecDeque<Entry>,
+struct LogWaiting {
+    waiting: VecDeque<LogEntry>,
     /// The memory of the waiting lines, in bytes.
     bytes: usize,
     /// How many entries were taken, and how many of them are done.
@@ -58,14 +58,14 @@ struct State {
 }
 
 #[derive(Debug)]
-enum Entry {
+enum LogEntry {
     Line(Vec<u8>),
     /// So many lines had no room.
     Lost(u64),
 }
 
 /// A file or a stream, and what became of the last lines.
-struct Target {
+struct LogTarget {
     to: Box<dyn Write + Send>,
     /// How many lines were lost since that was last reported.
     lost: u64,
@@ -73,24 +73,24 @@ struct Target {
     torn: bool,
 }
 
-impl Lines {
-    /// Lines that the caller writes, who waits for the reader.
+impl LogLines {
+    /// LogLines that the caller writes, who waits for the reader.
     pub(super) fn at_once(to: impl Write + Send + 'static) -> Self {
         Self::new(to, None)
     }
 
-    /// Lines that wait in a queue for a thread that writes them.
+    /// LogLines that wait in a queue for a thread that writes them.
     pub(super) fn queued(to: impl Write + Send + 'static) -> Self {
-        Self::new(to, Some(Queue::default()))
+        Self::new(to, Some(LogQueue::default()))
     }
 
-    fn new(to: impl Write + Send + 'static, queue: Option<Queue>) -> Self {
-        let target = Target {
+    fn new(to: impl Write + Send + 'static, queue: Option<LogQueue>) -> Self {
+        let target = LogTarget {
             to: Box::new(to),
             lost: 0,
             torn: false,
         };
-        Self(Arc::new(Shared {
+        Self(Arc::new(LogShared {
             target: Mutex::new(target),
             queue,
         }))
@@ -144,7 +144,7 @@ impl Lines {
     }
 }
 
-impl Shared {
+impl LogShared {
     /// Writes what is put into the queue, for as long as the process lives.
     fn write_queue(&self) {
         let Some(queue) = &self.queue else { return };
@@ -158,8 +158,8 @@ impl Shared {
     }
 }
 
-impl Queue {
-    fn next(&self) -> Entry {
+impl LogQueue {
+    fn next(&self) -> LogEntry {
         let mut state = lock(&self.state);
         loop {
             if let Some(next) = state.take() {
@@ -171,7 +171,7 @@ impl Queue {
     }
 }
 
-impl State {
+impl LogWaiting {
     fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.done == self.taken
     }
@@ -181,17 +181,17 @@ impl State {
         let bytes = lines.len() + EACH;
         if self.bytes == 0 || self.bytes + bytes <= WAITING {
             self.bytes += bytes;
-            self.waiting.push_back(Entry::Line(lines.to_vec()));
-        } else if let Some(Entry::Lost(count)) = self.waiting.back_mut() {
+            self.waiting.push_back(LogEntry::Line(lines.to_vec()));
+        } else if let Some(LogEntry::Lost(count)) = self.waiting.back_mut() {
             *count += 1;
         } else {
-            self.waiting.push_back(Entry::Lost(1));
+            self.waiting.push_back(LogEntry::Lost(1));
         }
     }
 
-    fn take(&mut self) -> Option<Entry> {
+    fn take(&mut self) -> Option<LogEntry> {
         let entry = self.waiting.pop_front()?;
-        if let Entry::Line(line) = &entry {
+        if let LogEntry::Line(line) = &entry {
             self.bytes -= line.len() + EACH;
         }
         self.taken += 1;
@@ -199,11 +199,11 @@ impl State {
     }
 }
 
-impl Target {
-    fn entry(&mut self, entry: &Entry) {
+impl LogTarget {
+    fn entry(&mut self, entry: &LogEntry) {
         match entry {
-            Entry::Line(line) => self.line(line),
-            Entry::Lost(count) => {
+            LogEntry::Line(line) => self.line(line),
+            LogEntry::Lost(count) => {
                 self.lost += count;
                 self.report();
             }
@@ -260,9 +260,9 @@ impl Target {
     }
 }
 
-impl fmt::Debug for Target {
+impl fmt::Debug for LogTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Target")
+        f.debug_struct("LogTarget")
             .field("lost", &self.lost)
             .field("torn", &self.torn)
             .finish_non_exhaustive()
@@ -271,9 +271,9 @@ impl fmt::Debug for Target {
 
 /// Writes the events of the log, each of which comes as a whole.
 #[derive(Debug)]
-pub(super) struct Event<'a>(&'a Lines);
+pub(super) struct LogEvent<'a>(&'a LogLines);
 
-impl Write for Event<'_> {
+impl Write for LogEvent<'_> {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
         self.0.put(text);
         Ok(text.len())
@@ -284,11 +284,11 @@ impl Write for Event<'_> {
     }
 }
 
-impl<'a> MakeWriter<'a> for Lines {
-    type Writer = Event<'a>;
+impl<'a> MakeWriter<'a> for LogLines {
+    type Writer = LogEvent<'a>;
 
     fn make_writer(&'a self) -> Self::Writer {
-        Event(self)
+        LogEvent(self)
     }
 }
 
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn what_a_full_disk_has_no_room_for_is_lost_and_counted() {
-        for make in [Lines::at_once, Lines::queued] {
+        for make in [LogLines::at_once, LogLines::queued] {
             let disk = Disk::default();
             let lines = make(disk.clone());
             let put = |line: &str| {
@@ -359,7 +359,7 @@ mod tests {
         }
     }
 
-    /// A reader that reads when it is told to.
+    /// A reader that reads only when it is let.
     struct Slow(mpsc::Receiver<()>, Disk);
 
     impl Write for Slow {
@@ -378,7 +378,7 @@ mod tests {
         let (reads, to_read) = mpsc::channel();
         let disk = Disk::default();
         disk.has_room_for(usize::MAX);
-        let lines = Lines::queued(Slow(to_read, disk.clone()));
+        let lines = LogLines::queued(Slow(to_read, disk.clone()));
         let line = [&[b'x'; 1023][..], b"\n"].concat();
         for _ in 0..1000 {
             lines.put(&line);
@@ -403,7 +403,7 @@ mod tests {
     fn a_line_longer_than_the_queue_is_written() {
         let disk = Disk::default();
         disk.has_room_for(usize::MAX);
-        let lines = Lines::queued(disk.clone());
+        let lines = LogLines::queued(disk.clone());
         lines.put(&[&vec![b'x'; 2 * WAITING][..], b"\n"].concat());
         lines.flush(PATIENCE);
         assert_eq!(disk.lines()[0].len(), 2 * WAITING);
@@ -427,7 +427,7 @@ mod tests {
         }
         let disk = Disk::default();
         disk.has_room_for(1000);
-        let lines = Lines::queued(Full(0, disk.clone()));
+        let lines = LogLines::queued(Full(0, disk.clone()));
         lines.put(b"one\n");
         lines.put(b"two\n");
         lines.flush(PATIENCE);
