@@ -1,6 +1,7 @@
 //! `session/fork`: creates a session with the history of another one, and opens it.
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -19,6 +20,8 @@ use super::workspace::{Servers, existing};
 struct Params {
     #[serde(default, rename = "_meta")]
     meta: Option<Meta>,
+    #[serde(default, rename = "cursorId")]
+    cursor_id: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -36,7 +39,15 @@ struct Own {
 
 pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
     let mut config = existing(params, context.servers(Servers::Optional))?;
-    let own = decode::<Params>(params)?.meta.and_then(|meta| meta.rejoin);
+    let wanted = decode::<Params>(params)?;
+    if wanted.cursor_id.is_some() {
+        // A fork of the whole session would have more than the client wants.
+        return Err(error::invalid_params(
+            "`cursorId` is not a place at which this session can be forked: that is a message, in \
+             `_meta.rejoin.messageId`",
+        ));
+    }
+    let own = wanted.meta.and_then(|meta| meta.rejoin);
     let at = own.and_then(|own| own.message_id);
     if at.as_ref().is_some_and(|at| at.len() > ID_LIMIT) {
         return Err(error::unknown_message(&config.name));
