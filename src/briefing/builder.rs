@@ -62,6 +62,18 @@ impl Builder {
         builder
     }
 
+    /// A briefing of the turns that an agent has missed, for one that has the earlier ones.
+    pub fn of_missed_turns(budget: usize) -> Self {
+        let mut builder = Self::new(budget);
+        builder.turns.is_rest = true;
+        builder
+    }
+
+    /// Leaves out all turns so far. The next record begins the first one that is not left out.
+    pub fn forget(&mut self) {
+        self.turns.forget();
+    }
+
     /// Says how the reader gets what is left out: whole lines.
     pub fn say_how_to_get_more(&mut self, more: String) {
         self.turns.more = Some(more);
@@ -95,11 +107,13 @@ pub(super) struct Turns {
     pub(super) budget: usize,
     /// Whether only the last turn is kept.
     last_only: bool,
+    /// Whether the reader has the turns before these.
+    is_rest: bool,
     /// The agents that answered, in the order of their first answers.
     pub(super) agents: Vec<String>,
     /// The number of the first prompt, and what the user said with it.
     pub(super) start: Option<(u64, Clip)>,
-    /// How many turns before these were dropped.
+    /// How many turns before these were dropped. What precedes the first prompt is not one.
     pub(super) dropped: u64,
     /// Turns that no longer fit in full.
     pub(super) short: VecDeque<Short>,
@@ -134,11 +148,32 @@ impl Turns {
 
     /// The introduction of the briefing.
     pub(super) fn words(&self) -> &'static Words {
-        if self.last_only {
-            &page::LAST_TURN
-        } else {
-            &page::WHOLE
+        match (self.last_only, self.is_rest) {
+            (true, _) => &page::LAST_TURN,
+            (false, true) => &page::MISSED_TURNS,
+            (false, false) => &page::WHOLE,
         }
+    }
+
+    /// Drops all turns so far but the current one.
+    fn clear(&mut self) {
+        self.full.clear();
+        self.full_size = 0;
+        self.agents.clear();
+        self.plan.clear();
+    }
+
+    /// Drops all turns so far.
+    fn forget(&mut self) {
+        self.current = Turn::new(self.current.number, self.current.answer, self.budget);
+        self.clear();
+        self.short.clear();
+        self.short_size = 0;
+        self.shrunk = 0;
+        self.dropped = 0;
+        self.start = None;
+        self.trail = Trail::new(self.budget / 4);
+        self.questions = Questions::default();
     }
 
     /// What the user has not answered.
@@ -201,7 +236,7 @@ impl Turns {
         {
             self.short_size -= oldest.size();
             self.shrunk -= 1;
-            self.dropped += 1;
+            self.dropped += u64::from(oldest.number > 0);
         }
     }
 
@@ -241,10 +276,7 @@ impl TurnSink for Turns {
             self.add_current();
             self.questions = Questions::default();
             if self.last_only {
-                self.full.clear();
-                self.full_size = 0;
-                self.agents.clear();
-                self.plan.clear();
+                self.clear();
             }
         } else {
             self.current.answer = turn.number;

@@ -39,12 +39,21 @@ pub(super) const LAST_TURN: Words = Words {
     opening_in_short: "A record of the last turn of this conversation, which was interrupted.",
 };
 
+/// For turns of a conversation that the reader has missed.
+pub(super) const MISSED_TURNS: Words = Words {
+    opening: "Below is a record of the latest part of this conversation",
+    who: ", which went on without you. You have what came before it, and are to continue.",
+    opening_in_short: "A record of the latest part of this conversation, to be continued.",
+};
+
 /// The first words of each briefing, by which copies of it are recognized.
-pub const OPENINGS: [&str; 4] = [
+pub const OPENINGS: [&str; 6] = [
     WHOLE.opening,
     WHOLE.opening_in_short,
     LAST_TURN.opening,
     LAST_TURN.opening_in_short,
+    MISSED_TURNS.opening,
+    MISSED_TURNS.opening_in_short,
 ];
 
 /// The briefing; `None` if there is nothing to show, or no room for it.
@@ -110,9 +119,13 @@ impl Page<'_> {
         let last = self.plan() + &self.questions();
         let whole: Vec<_> = turns.full.iter().map(|turn| lines.whole(turn)).collect();
         let size = whole.iter().map(String::len).sum::<usize>() + last.len();
-        let all = turns.dropped + (turns.short.len() + turns.full.len()) as u64;
+        // What precedes the first prompt is no turn.
+        let short = turns.short.iter().map(|turn| turn.number);
+        let numbers = short.chain(turns.full.iter().map(|turn| turn.number));
+        let all = turns.dropped + numbers.filter(|number| *number > 0).count() as u64;
         let is_cut = |turn: &Turn| turn.left_out != (0, 0);
-        if all == turns.full.len() as u64 && size <= room && !turns.full.iter().any(is_cut) {
+        let has_all = turns.dropped == 0 && turns.short.is_empty();
+        if has_all && size <= room && !turns.full.iter().any(is_cut) {
             return Some(Briefing {
                 text: whole.concat() + &last,
                 shown: all,
@@ -177,7 +190,7 @@ impl Page<'_> {
         let size = said.iter().map(String::len).sum::<usize>();
         let free = left.saturating_sub(for_start);
         let mut spare = free - size.min(free / 2);
-        let mut dropped = turns.dropped;
+        let (mut dropped, mut shown) = (turns.dropped, 0);
         let (mut has_room, mut begins) = (true, true);
         for (short, said) in shorts.iter().zip(said) {
             begins &= short.number > 1;
@@ -191,15 +204,13 @@ impl Page<'_> {
             if has_room {
                 left -= text.len();
                 parts.push_front(text);
+                shown += 1;
             } else {
-                dropped += 1;
+                dropped += u64::from(short.number > 0);
             }
         }
         if !trail.is_empty() {
             // Behind the turns in short, before those in full.
-            let shown = shorts
-                .len()
-                .saturating_sub(usize::try_from(dropped - turns.dropped).unwrap_or(0));
             parts.insert(shown, trail);
         }
         if dropped > 0 && room >= LEFT_OUT {

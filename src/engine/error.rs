@@ -32,6 +32,8 @@ pub struct EngineError {
 impl EngineError {
     /// The code of parameters that are wrong.
     pub const INVALID_PARAMS: i32 = INVALID_PARAMS;
+    /// The code of methods that do not exist.
+    pub const METHOD_NOT_FOUND: i32 = METHOD_NOT_FOUND;
     /// The code of internal errors.
     pub const INTERNAL: i32 = INTERNAL_ERROR;
     /// The code of an agent that requires its user to sign in.
@@ -124,6 +126,11 @@ impl EngineError {
     pub fn unknown_session() -> Self {
         let message = "the agent has no such session";
         Self::named(Self::NOT_FOUND, "session_not_found", message)
+    }
+
+    /// Whether it is [`unknown_session`](Self::unknown_session).
+    pub fn is_unknown_session(&self) -> bool {
+        !self.is_agents && self.is_named("session_not_found")
     }
 
     /// The same error with the agent's session id `inner` replaced by `name`, the client's id.

@@ -22,7 +22,7 @@ mod zone;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub use boot::{boot_id, is_running};
+pub use boot::{boot_id, has_stdin, is_running, processes_with_stdin};
 pub use causes::with_causes;
 pub use clock::{Clock, Timestamp};
 pub use disk::{Changed, Disk, DiskFile, Watch};

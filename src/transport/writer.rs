@@ -229,15 +229,21 @@ impl Writer {
 
     /// Waits until the other side no longer reads.
     pub async fn gone(&self) {
-        std::future::poll_fn(|cx| {
-            let mut state = self.shared().lock();
+        self.broken().await;
+    }
+
+    /// Resolves when the other side no longer reads. Does not keep the output open, and never resolves if
+    /// that was closed.
+    pub fn broken(&self) -> impl Future<Output = ()> + Send + use<> {
+        let shared = Arc::clone(&self.0.0);
+        std::future::poll_fn(move |cx| {
+            let mut state = shared.lock();
             if state.broken {
                 return Poll::Ready(());
             }
             remember(&mut state.close_waiters, cx);
             Poll::Pending
         })
-        .await;
     }
 
     /// The total bytes written, and whether more are pending.

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use crate::memory::Session;
 use crate::options::Options;
 
-/// The result of `initialize`.
-pub(crate) fn initialize(options: &Options) -> String {
+/// The result of `initialize`, for a client that may have `asked` for version 2.
+pub(crate) fn initialize(options: &Options, asked: bool) -> String {
     if let Some(result) = &options.initialize_result {
         return result.clone();
     }
@@ -27,7 +27,7 @@ pub(crate) fn initialize(options: &Options) -> String {
         .map(|id| json!({"id": id, "name": format!("Sign in by {id}")}))
         .collect();
     let result = json!({
-        "protocolVersion": 1,
+        "protocolVersion": if asked && options.echo_version { 2 } else { 1 },
         "agentInfo": {"name": options.tag, "title": "Fake", "version": "1.2.3"},
         "agentCapabilities": {
             "loadSession": options.load,

@@ -70,6 +70,17 @@ pub(crate) fn close_stdout() {
     eprintln!("cannot become another program: {error}");
 }
 
+/// Becomes a program that reads nothing, has our stdout, and says a line first.
+#[cfg(unix)]
+pub(crate) fn close_stdin(line: &str) {
+    use std::os::unix::process::CommandExt as _;
+    let script = r#"printf '%s\n' "$0"; exec sleep 300"#;
+    let mut command = Command::new("sh");
+    command.args(["-c", script, line]).stdin(Stdio::null());
+    let error = command.exec();
+    eprintln!("cannot become another program: {error}");
+}
+
 /// Waits until the process that started this one is gone, and goes on writing to it.
 #[cfg(unix)]
 pub(crate) fn outlive_client() {
@@ -118,6 +129,12 @@ pub(crate) fn leave_process(_: &Record) {
 #[cfg(not(unix))]
 pub(crate) fn close_stdout() {
     eprintln!("cannot close stdout on this system");
+}
+
+/// There is no such thing here.
+#[cfg(not(unix))]
+pub(crate) fn close_stdin(_: &str) {
+    eprintln!("cannot close stdin on this system");
 }
 
 /// There is no such thing here.

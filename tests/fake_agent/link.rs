@@ -57,9 +57,7 @@ impl Link {
 
     /// Sends an `update` object.
     pub(crate) fn update(&self, session: &str, update: &str) {
-        self.line(&format!(
-            r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"{session}","update":{update}}}}}"#
-        ));
+        self.line(&update_line(session, update));
     }
 
     /// Sends a notification.
@@ -119,6 +117,13 @@ impl Link {
     fn waiting(&self) -> std::sync::MutexGuard<'_, HashMap<String, Sender<String>>> {
         self.waiting.lock().expect("no thread panics with it")
     }
+}
+
+/// The line with an `update` object.
+pub(crate) fn update_line(session: &str, update: &str) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"{session}","update":{update}}}}}"#
+    )
 }
 
 /// A JSON-RPC error.

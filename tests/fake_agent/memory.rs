@@ -69,6 +69,15 @@ impl Memory {
         id
     }
 
+    /// The id of the only session, which is made if it is not there.
+    pub(crate) fn only(&mut self, cwd: &str) -> String {
+        let id = "inner_only".to_owned();
+        let session = self.sessions.entry(id.clone());
+        session.or_insert_with(|| Session::new(cwd));
+        self.save();
+        id
+    }
+
     /// Writes everything down, in one step.
     pub(crate) fn save(&self) {
         if let Some(file) = &self.file {

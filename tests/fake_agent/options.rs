@@ -29,6 +29,10 @@ pub(crate) struct Options {
     /// Refuses a client that asks for version 2.
     #[arg(long)]
     pub(crate) refuse_version_2: bool,
+    /// Answers `initialize` with the version that it was asked for, although it speaks version 1 only,
+    /// and refuses `session/new` without `mcpServers`.
+    #[arg(long)]
+    pub(crate) echo_version: bool,
     /// In version 2, responds to a prompt when its turn has ended, and does not repeat the prompt.
     #[arg(long)]
     pub(crate) answer_late: bool,
@@ -65,6 +69,24 @@ pub(crate) struct Options {
     /// Resumes any session, and refuses prompts to those that it does not know.
     #[arg(long)]
     pub(crate) resume_blind: bool,
+    /// Loads any session, shows nothing of those that it does not know, and refuses prompts to them.
+    #[arg(long)]
+    pub(crate) load_blind: bool,
+    /// Ends a prompt that it refuses as if it had answered it.
+    #[arg(long)]
+    pub(crate) refuses_silently: bool,
+    /// Answers each `session/new` with the same session.
+    #[arg(long)]
+    pub(crate) one_session: bool,
+    /// Answers this with an error.
+    #[arg(long, value_name = "METHOD")]
+    pub(crate) fails_on: Vec<String>,
+    /// Does so only for the oldest of its sessions.
+    #[arg(long)]
+    pub(crate) fails_for_oldest: bool,
+    /// The message of that error.
+    #[arg(long, default_value = "network unreachable")]
+    pub(crate) failure: String,
     /// Ends when it is asked for this.
     #[arg(long, value_name = "METHOD")]
     pub(crate) dies_on: Vec<String>,

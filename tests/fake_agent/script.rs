@@ -3,7 +3,7 @@
 use crate::message::blocks;
 
 /// Every word that a step can begin with.
-const VERBS: [&str; 44] = [
+const VERBS: [&str; 45] = [
     "say",
     "think",
     "update",
@@ -37,6 +37,7 @@ const VERBS: [&str; 44] = [
     "hang-hard",
     "exit",
     "kill",
+    "close-stdin",
     "close-stdout",
     "stderr",
     "stderr-flood",

@@ -199,6 +199,12 @@ impl Agent {
         if self.options.mute || is(&self.options.silent_on) {
             return;
         }
+        let is_oldest = || self.memory().sessions.keys().next() == Some(&params.session_id);
+        if is(&self.options.fails_on) && (!self.options.fails_for_oldest || is_oldest()) {
+            return self
+                .link
+                .refuse(id, &Refusal::new(-32603, &self.options.failure));
+        }
         if is(&self.options.dies_on) {
             std::process::exit(7);
         }
@@ -226,8 +232,15 @@ impl Agent {
                 Ok(format!(r#"{{"outcome":"{outcome}"}}"#))
             }
             "_hold" => return self.live().held.push(id.to_owned()),
+            "session/new" if self.options.echo_version && !text.contains("mcpServers") => {
+                Err(Refusal::new(-32602, "mcpServers is missing"))
+            }
             "session/new" => {
-                let session = self.memory().add(Session::new(&params.cwd));
+                let session = if self.options.one_session {
+                    self.memory().only(&params.cwd)
+                } else {
+                    self.memory().add(Session::new(&params.cwd))
+                };
                 self.open(&session);
                 let mut members = self.opened(&session);
                 members.insert(0, format!(r#""sessionId":"{session}""#));
@@ -271,7 +284,7 @@ impl Agent {
                 return Ok(if is_native {
                     version_2::initialize(&self.options)
                 } else {
-                    describe::initialize(&self.options)
+                    describe::initialize(&self.options, asked)
                 });
             }
             "authenticate" | "logout" if !self.is_native() => {
@@ -423,10 +436,14 @@ impl Agent {
         let kept = self.memory().sessions.get(id).cloned();
         let known = kept.is_some_and(|session| !session.refuses);
         if !known {
-            if !(self.options.load_empty && method == "session/load") {
+            let (any, refuses) = (self.options.load_empty, self.options.load_blind);
+            if !((any || refuses) && method == "session/load") {
                 return Err(self.unknown(id));
             }
-            let session = Session::new(&params.cwd);
+            let session = Session {
+                refuses,
+                ..Session::new(&params.cwd)
+            };
             self.memory().sessions.insert(id.clone(), session);
         }
         if !self.options.keep_settings && !self.live().open.contains(id) {
@@ -479,12 +496,17 @@ impl Agent {
         let refuses = |session: &Session| session.refuses;
         if self.memory().sessions.get(&session).is_some_and(refuses) {
             drop(live);
+            let reason = if self.options.refuses_silently {
+                r#""stopReason":"end_turn""#
+            } else {
+                r#""stopReason":"refusal""#
+            };
             if self.is_native() {
                 self.link.answer(id, r#"{"messageId":"m-refused"}"#);
-                let refusal = version_2::state("idle", r#""stopReason":"refusal""#);
+                let refusal = version_2::state("idle", reason);
                 return self.link.update(&session, &refusal);
             }
-            return self.link.answer(id, r#"{"stopReason":"refusal"}"#);
+            return self.link.answer(id, &format!("{{{reason}}}"));
         }
         let second = self.options.second_prompt;
         let runs = live.prompts.iter().any(|(_, of, _)| *of == session);

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::flood;
 use crate::harm;
-use crate::link::{Begun, Refusal};
+use crate::link::{self, Begun, Refusal};
 use crate::memory::Session;
 use crate::message::{blocks, chunk, quoted, text_block};
 use crate::script::{Step, steps};
@@ -318,6 +318,10 @@ impl<'a> Turn<'a> {
             },
             "exit" => agent.exit(i32::try_from(number(rest)).unwrap_or(1)),
             "kill" => std::process::abort(),
+            "close-stdin" => {
+                let deaf = chunk("agent_message_chunk", self.message.as_deref(), &text_block("deaf"));
+                harm::close_stdin(&link::update_line(session, &deaf));
+            }
             "close-stdout" => harm::close_stdout(),
             "stderr" => eprintln!("{rest}"),
             "stderr-flood" => harm::stderr_flood(number(rest)),

@@ -1,6 +1,5 @@
 //! One session of the agent: attached when it is needed, and again after the agent was restarted.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
@@ -110,16 +109,16 @@ impl Conversation for AgentSession {
         if before.is_none()
             && let Some(live) = shared.live().filter(|live| live.hand_over.is_none())
         {
-            let unproven = live.unproven.swap(false, Ordering::AcqRel);
+            let unproven = live.proves(&prompt);
             let sent = live.prompt(&prompt, None);
             return Box::pin(async move {
                 let ended = match live.turn(sent, unproven, &cancel).await {
                     TurnOutcome::Ended(ended) => ended,
-                    TurnOutcome::Refused => {
+                    TurnOutcome::Unknown => {
                         shared.discard(&live);
                         let next = shared.order.next();
                         shared
-                            .prompt(prompt, Strategy::LoadOnly, cancel, next)
+                            .prompt(prompt, live.next_strategy(), cancel, next)
                             .await
                     }
                 };
@@ -207,7 +206,7 @@ impl Conversation for AgentSession {
         if how == CloseReason::Deleted && capabilities.delete {
             drop(live.connection.request(method::SESSION_DELETE, &params));
         }
-        live.connection.unsubscribe(&live.session_id);
+        live.connection.unsubscribe(&live.session_id, &live.route);
     }
 }
 
@@ -226,11 +225,11 @@ impl Shared {
         )
     }
 
-    /// Discards a session that the agent claimed to have resumed, but does not know. It is attached in
-    /// another way next.
+    /// Discards a session that the agent claimed to have, but does not know. It is attached in another
+    /// way next.
     fn discard(&self, live: &LiveSession) {
-        tracing::warn!("the agent refused a prompt in a session that it had resumed");
-        live.connection.unsubscribe(&live.session_id);
+        tracing::warn!("the agent answered a prompt with nothing in a session that it had opened");
+        live.connection.unsubscribe(&live.session_id, &live.route);
         lock(&self.live).take();
     }
 
@@ -261,6 +260,9 @@ impl Shared {
             };
             self.log_attached(attached).await?;
             let live = self.live().ok_or_else(|| self.agent_ended())?;
+            if cancel.is_cancelled() {
+                return Ok(Ended::Because(StopReason::Cancelled));
+            }
             let hand_over = {
                 let mut live = lock(&self.live);
                 live.as_mut().and_then(|live| live.hand_over.take())
@@ -269,18 +271,15 @@ impl Shared {
                 Some(hand_over) => self.context(&hand_over).await?,
                 None => None,
             };
-            if cancel.is_cancelled() {
-                return Ok(Ended::Because(StopReason::Cancelled));
-            }
-            let unproven = live.unproven.swap(false, Ordering::AcqRel);
+            let unproven = live.proves(&prompt);
             let sent = live.prompt(&prompt, context.as_deref());
             drop(next.take());
             match live.turn(sent, unproven, &cancel).await {
                 TurnOutcome::Ended(ended) => return ended,
-                TurnOutcome::Refused => {}
+                TurnOutcome::Unknown => {}
             }
             self.discard(&live);
-            strategy = Strategy::LoadOnly;
+            strategy = live.next_strategy();
         }
     }
 

@@ -12,16 +12,41 @@ use crate::sys::lock;
 
 use super::agent_session::Shared;
 use super::connection::Connection;
-use super::hand_over::{HandOver, Reason};
+use super::hand_over::{HandOver, Reason, words};
 use super::ids::IdNormalizer;
 use super::import::import;
 use super::list;
 use super::live_session::{LiveSession, key};
 use super::members::with_members;
 use super::replayed_state::ReplayedState;
-use super::restore::{self, Origin, RestoreMethod, Restored, Strategy, Task, fork};
+use super::restore::{self, Continued, Origin, RestoreMethod, Restored, Strategy, Task, fork};
 use super::route::Route;
 use super::settings::{self, Settings};
+
+/// A session that the agent has opened.
+struct Restoration {
+    restored: Restored,
+    settings: Settings,
+    /// The workspace that was requested.
+    key: String,
+    /// What the next prompt is sent with.
+    hand_over: Option<HandOver>,
+    /// The agent's session that it could not open, and that is tried again next time.
+    instead: Option<String>,
+}
+
+impl Restoration {
+    /// A session that has its whole conversation in the agent.
+    fn new(restored: Restored, settings: Settings, key: String) -> Self {
+        Self {
+            restored,
+            settings,
+            key,
+            hand_over: None,
+            instead: None,
+        }
+    }
+}
 
 impl Shared {
     fn route(
@@ -33,6 +58,7 @@ impl Shared {
         let config = lock(&self.config).clone();
         Route::new(
             self.opening.out.clone(),
+            Some(self.opening.session.clone()),
             (config.name, config.place.cwd),
             connection.is_native(),
             normalizer,
@@ -79,7 +105,7 @@ impl Shared {
                 let restored = restore::create(&connection, self.task(params, &route)).await?;
                 let mut settings = Settings::default();
                 settings.opened(&restored.answer);
-                Ok(self.attached(connection, route, restored, settings, key, None))
+                Ok(self.attached(connection, route, Restoration::new(restored, settings, key)))
             }
             Attach::Again | Attach::Fork => {
                 self.reattach(connection, params, key, how, strategy).await
@@ -124,11 +150,11 @@ impl Shared {
         let (history, ids) = (&*self.opening.history, &self.opening.ids);
         let is_native = connection.is_native();
         let mut replayed = ReplayedState::read(history, &self.agent, ids.clone(), is_native)?;
-        if replayed.session_id.is_none() && !replayed.has_left {
-            replayed.session_id.clone_from(&lock(&self.last_id));
+        if replayed.own.id.is_none() && !replayed.own.has_left {
+            replayed.own.id.clone_from(&lock(&self.last_id));
         }
         if self.policy.adopt {
-            replayed.session_id = None;
+            replayed.own.leave();
         }
         if replayed.settings == Settings::default() {
             // The settings of a session without a log are only here.
@@ -151,29 +177,40 @@ impl Shared {
         let origin = self.opening.origin.as_deref();
         let origin = origin.filter(|_| how == Attach::Fork && !self.policy.adopt);
         // An agent may accept the id of a session that it has not created.
-        let strategy = if unsure { Strategy::LoadOnly } else { strategy };
-        let known = match (&replayed.session_id, origin) {
-            (_, Some(session_id)) => {
-                let prompts = replayed.prompts;
-                let origin = Origin {
-                    session_id,
-                    prompts,
-                };
-                fork(&mut connection, task, origin, ids.clone()).await?
-            }
-            (Some(session_id), None) => {
-                restore::continue_session(
-                    &mut connection,
-                    task,
-                    session_id,
-                    replayed.prompts,
-                    strategy,
-                )
-                .await?
-            }
-            (None, None) => None,
+        let strategy = match strategy {
+            Strategy::Any if unsure => Strategy::LoadOnly,
+            strategy => strategy,
         };
-        let restored = if let Some(restored) = known {
+        let mut restored = None;
+        // The agent's session that it cannot open now, and why.
+        let mut unavailable = None;
+        if let Some(session_id) = origin {
+            let prompts = replayed.prompts;
+            let origin = Origin {
+                session_id,
+                prompts,
+            };
+            restored = fork(&mut connection, task, origin, ids.clone()).await?;
+        } else {
+            // The one that it could not open last time is its own, so that comes first.
+            let instead_of = replayed.own.instead_of.iter();
+            for session_id in instead_of.chain(&replayed.own.id) {
+                let knows = replayed.own.knows(session_id);
+                let continued =
+                    restore::continue_session(&mut connection, task, session_id, knows, strategy);
+                match continued.await? {
+                    Continued::Opened(opened) => {
+                        restored = Some(opened);
+                        break;
+                    }
+                    Continued::Failed(error) if unavailable.is_none() && !unsure => {
+                        unavailable = Some((session_id.clone(), error));
+                    }
+                    Continued::Failed(_) | Continued::Lost => {}
+                }
+            }
+        }
+        let restored = if let Some(restored) = restored {
             restored
         } else {
             if connection.is_dead() {
@@ -186,15 +223,43 @@ impl Shared {
             restored.how = RestoreMethod::Transcript;
             restored
         };
+        let is_same = replayed.own.id.as_deref() == Some(&*restored.session_id);
+        let knows = match replayed.own.knows(&restored.session_id) {
+            // What the log does not have is not missed.
+            _ if restored.how == RestoreMethod::Fork => replayed.prompts,
+            knows => knows,
+        };
         let interrupted = replayed.interrupted && !connection.capabilities().history;
         let reason = match restored.how {
-            RestoreMethod::Transcript => Some(unknown),
+            RestoreMethod::Transcript if is_same => Some(Reason::SameSession),
+            RestoreMethod::Transcript => match &unavailable {
+                Some((session_id, error)) if replayed.other.is_none() => {
+                    let error = error.clone().renamed(session_id, &lock(&self.config).name);
+                    Some(Reason::Unavailable(words(&error)))
+                }
+                _ => Some(unknown),
+            },
             RestoreMethod::EmptyLoad => Some(Reason::EmptyLoad),
+            _ if knows == 0 => Some(unknown),
+            _ if knows < replayed.prompts => Some(Reason::Missed(knows)),
             RestoreMethod::Resume | RestoreMethod::Load if interrupted => Some(Reason::Interrupted),
             _ => None,
         };
         let reason = reason.filter(|_| replayed.prompts > 0);
         let hand_over = reason.map(|reason| HandOver { reason, server });
+        let instead = match strategy {
+            // What it has opened last, it does not have: that was the one in the other's place, or that.
+            Strategy::Nothing => {
+                let last = lock(&self.last_id).clone();
+                replayed
+                    .own
+                    .instead_of
+                    .clone()
+                    .filter(|session_id| Some(session_id) != last.as_ref())
+            }
+            Strategy::Any | Strategy::LoadOnly => unavailable.map(|(session_id, _)| session_id),
+        };
+        let instead = instead.filter(|session_id| *session_id != restored.session_id);
         let (session_id, answer) = (&restored.session_id, &restored.answer);
         let limit = self.policy.load_timeout;
         let (answer, settings) =
@@ -204,14 +269,21 @@ impl Shared {
         let reported = settings::reported(&restored.answer).is_some();
         let unrecorded = self.opening.history.current_settings().answer.is_none();
         let new =
-            renamed || replayed.session_id.as_deref() != Some(session_id) || reported && unrecorded;
+            renamed || !is_same || instead != replayed.own.instead_of || reported && unrecorded;
         let (changed, gone) = settings.changes_since(&replayed.settings);
         let mut restored = Restored { answer, ..restored };
         let changed = changed.into_iter();
         restored
             .snapshots
             .extend(changed.map(|update| route.payload(update)));
-        let mut attached = self.attached(connection, route, restored, settings, key, hand_over);
+        let restoration = Restoration {
+            restored,
+            settings,
+            key,
+            hand_over,
+            instead,
+        };
+        let mut attached = self.attached(connection, route, restoration);
         attached.gone = gone;
         if !new {
             attached.agent_session_id = None;
@@ -229,14 +301,15 @@ impl Shared {
         let route = self.route(&connection, IdNormalizer::new(ids.clone()), HashMap::new());
         let task = self.task(&config.params.0, &route);
         let cwd = &config.place.cwd;
-        let listed = list::times(&connection, &config.name, cwd);
+        let listed = list::look_up(&connection, &config.name, Some(cwd));
         let (imported, listed) = tokio::join!(import(&connection, config, task, ids), listed);
         let (restored, block) = imported?;
         let mut settings = Settings::default();
         settings.opened(&restored.answer);
-        let mut attached = self.attached(connection, route, restored, settings, key, None);
+        let restoration = Restoration::new(restored, settings, key);
+        let mut attached = self.attached(connection, route, restoration);
         attached.imported = vec![block];
-        attached.listed = listed;
+        attached.listed = listed.times();
         Ok(attached)
     }
 
@@ -245,14 +318,18 @@ impl Shared {
         &self,
         connection: Arc<Connection>,
         route: Arc<Route>,
-        restored: Restored,
-        settings: Settings,
-        key: String,
-        hand_over: Option<HandOver>,
+        restoration: Restoration,
     ) -> Attached {
+        let Restoration {
+            restored,
+            settings,
+            key,
+            hand_over,
+            instead,
+        } = restoration;
         let snapshots = Block::of_all(route.snapshot_kind(), restored.snapshots.iter().cloned());
         let version = connection.capabilities().version.clone();
-        let session_id = restored.record(self.agent.name(), version.as_deref());
+        let session_id = restored.record(self.agent.name(), version.as_deref(), instead.as_deref());
         *lock(&self.last_id) = Some(restored.session_id.clone());
         *lock(&self.settings) = settings;
         *lock(&self.live) = Some(LiveSession {
@@ -263,7 +340,8 @@ impl Shared {
             answer: restored.answer.clone(),
             key,
             turns: Arc::default(),
-            unproven: Arc::new(AtomicBool::new(restored.how == RestoreMethod::Resume)),
+            unproven: Arc::new(AtomicBool::new(restored.how.is_unproven())),
+            how: restored.how,
             hand_over,
         });
         Attached {

@@ -39,6 +39,16 @@ pub(super) struct Capabilities {
     pub(super) declared: BTreeSet<String>,
 }
 
+/// Whether a result of `initialize` names version 2 of the protocol without having its members: `info`,
+/// which that requires, and `capabilities` in place of those of version 1. Such an agent speaks version
+/// 1 and repeats the version that it was asked for.
+pub(super) fn only_claims_2(result: &str) -> bool {
+    let has = |name| json::text_member(result, name).is_some_and(|member| member.starts_with('{'));
+    let is_of_1 = has("agentInfo") || has("agentCapabilities");
+    let shows_2 = has("info") && (has("capabilities") || !is_of_1);
+    json::text_member(result, "protocolVersion") == Some("2") && !shows_2
+}
+
 impl Capabilities {
     /// Reads the result of `initialize`.
     pub(super) fn read(result: &str) -> Self {
@@ -137,6 +147,37 @@ fn declared(capabilities: &Value) -> BTreeSet<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn version_2_is_known_by_its_members() {
+        for (result, claims) in [
+            (
+                r#"{"protocolVersion":2,"info":{"name":"a"},"capabilities":{}}"#,
+                false,
+            ),
+            (r#"{"protocolVersion":2,"info":{"name":"a"}}"#, false),
+            (
+                r#"{"protocolVersion":2,"info":{},"capabilities":{},"agentInfo":{},"agentCapabilities":{}}"#,
+                false,
+            ),
+            (
+                r#"{"protocolVersion":2,"agentInfo":{},"agentCapabilities":{}}"#,
+                true,
+            ),
+            (
+                r#"{"protocolVersion":2,"info":{},"agentCapabilities":{}}"#,
+                true,
+            ),
+            (
+                r#"{"protocolVersion":2,"info":null,"capabilities":{}}"#,
+                true,
+            ),
+            (r#"{"protocolVersion":2}"#, true),
+            (r#"{"protocolVersion":1}"#, false),
+        ] {
+            assert_eq!(only_claims_2(result), claims, "{result}");
+        }
+    }
 
     #[test]
     fn only_declared_capabilities_count() {

@@ -59,7 +59,8 @@ pub(super) fn follow(live: &LiveSession) {
             answer: live.answer.clone(),
             snapshots: Vec::new(),
         };
-        let record = restored.record(&live.agent, connection.capabilities().version.as_deref());
+        let version = connection.capabilities().version;
+        let record = restored.record(&live.agent, version.as_deref(), None);
         let record = EngineEvent::Block(Block::of(Kind::AgentSessionId, record));
         // It fails if the session was closed: then it goes on from a briefing.
         live.route.out.send(record).await.ok();

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
@@ -22,6 +23,9 @@ use super::parse::session_of;
 use super::route::Route;
 use super::steering::Steering;
 use super::transport::AgentTransport;
+
+/// How long an agent may take to end what was cancelled.
+pub(super) const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection with an agent.
 #[derive(Debug)]
@@ -53,6 +57,8 @@ pub(super) struct Connection {
     /// How many of our requests were pending when the agent ended.
     lost_requests: AtomicUsize,
     leaving: AtomicBool,
+    /// Whether it is ended because it no longer took its input.
+    is_deaf: AtomicBool,
     /// Whether the agent has replayed a session before it answered the request to load it.
     replays_first: AtomicBool,
 }
@@ -110,6 +116,7 @@ impl Connection {
             dead: watch::Sender::new(false),
             lost_requests: AtomicUsize::new(0),
             leaving: AtomicBool::new(false),
+            is_deaf: AtomicBool::new(false),
             replays_first: AtomicBool::new(false),
         })
     }
@@ -211,7 +218,8 @@ impl Connection {
             .ok()
             .and_then(|id| lock(&self.pending_sessions).remove(&id));
         if let (Some(route), Ok(result)) = (created, &outcome) {
-            // Messages that follow the response already have their route.
+            // Messages that follow the response already have their route. Who sent the request finds out
+            // if they do not.
             if let Some(session) = session_of(result) {
                 self.subscribe(&session.id, &route);
             }
@@ -225,17 +233,53 @@ impl Connection {
         self.replays_first.fetch_or(now, Ordering::AcqRel) || now
     }
 
-    /// From now on, messages about this session go to `route`.
-    pub(super) fn subscribe(&self, session: &str, route: &Arc<Route>) {
-        route.opened_as(session);
-        let replaced = lock(&self.routes).insert(session.to_owned(), route.clone());
+    /// From now on, messages about this session of the agent go to `route`, unless another open session
+    /// has it: two never share one. Returns whether they do.
+    pub(super) fn subscribe(&self, session: &str, route: &Arc<Route>) -> bool {
+        let replaced = {
+            let mut routes = lock(&self.routes);
+            if routes
+                .get(session)
+                .is_some_and(|other| !other.may_give_way_to(route))
+            {
+                return false;
+            }
+            route.opened_as(session);
+            routes.insert(session.to_owned(), route.clone())
+        };
         self.forget_subagents(replaced.filter(|replaced| !Arc::ptr_eq(replaced, route)));
+        true
     }
 
-    /// From now on, messages about this session are ignored.
-    pub(super) fn unsubscribe(&self, session: &str) {
-        let removed = lock(&self.routes).remove(session);
+    /// From now on, messages about this session are ignored, if they went to `route`.
+    pub(super) fn unsubscribe(&self, session: &str, route: &Arc<Route>) {
+        let removed = {
+            let mut routes = lock(&self.routes);
+            let is_it = routes
+                .get(session)
+                .is_some_and(|current| Arc::ptr_eq(current, route));
+            if is_it { routes.remove(session) } else { None }
+        };
         self.forget_subagents(removed);
+    }
+
+    /// The error that another open session of ours has the agent's session with this id, if one has.
+    pub(super) fn shared_error(&self, session: &str, route: &Arc<Route>) -> Option<EngineError> {
+        let other = self.route(session);
+        let other = other.filter(|other| !other.may_give_way_to(route))?;
+        let message = format!(
+            "the agent has only one session for this one and for {}, which is open: close that one \
+             first, or go on there",
+            other.name()
+        );
+        let id = ("openSessionId".to_owned(), other.name().into());
+        let name = "agent_session_shared";
+        Some(EngineError::with(
+            EngineError::INTERNAL,
+            name,
+            message,
+            [id],
+        ))
     }
 
     /// Forgets the subagents of a session that is no longer open.
@@ -347,6 +391,24 @@ impl Connection {
         dead.wait_for(|dead| *dead).await.ok();
     }
 
+    /// Ends an agent that no longer takes its input, since it would answer nothing.
+    pub(super) async fn end_when_deaf(&self) {
+        tokio::select! {
+            () = self.died() => {}
+            () = self.transport.is_deaf() => {
+                self.is_deaf.store(true, Ordering::Release);
+                if !self.is_leaving() {
+                    self.transport.end(Patience::EndOfInput).await;
+                }
+            }
+        }
+    }
+
+    /// Takes note that the agent has answered `initialize`.
+    pub(super) fn note_first_answer(&self) {
+        self.transport.note_first_answer();
+    }
+
     /// The agent's output has ended, so the process is ended, too.
     pub(super) fn finish(&self) {
         // Otherwise it is being ended already, with another time limit.
@@ -387,7 +449,8 @@ impl Connection {
 
     /// Why the agent has ended, in one line.
     pub(super) fn exit_reason(&self) -> String {
-        self.transport.exit_reason()
+        let is_deaf = self.is_deaf.load(Ordering::Acquire);
+        self.transport.exit_reason(is_deaf)
     }
 
     /// How an agent has ended that did not answer `initialize`, in one line.
@@ -402,7 +465,9 @@ impl Connection {
         } else {
             format!("the agent ended unexpectedly: {}", self.exit_reason())
         };
-        EngineError::named(EngineError::INTERNAL, "agent_ended", message)
+        let lines = self.transport.stderr_tail();
+        let lines = (!lines.is_empty()).then(|| ("stderr".to_owned(), lines.join("\n").into()));
+        EngineError::with(EngineError::INTERNAL, "agent_ended", message, lines)
     }
 
     /// Whether at most one request was pending when the agent ended.
@@ -437,7 +502,8 @@ impl Pending {
         self.read(outcome)
     }
 
-    /// The same, but cancels the request when `cancelled` resolves, and goes on waiting.
+    /// Waits for the outcome, cancels the request when `cancelled` resolves, and then waits for at most
+    /// [`CANCEL_TIMEOUT`].
     pub(super) async fn outcome_or_cancel(
         mut self,
         cancelled: impl Future<Output = ()>,
@@ -447,7 +513,21 @@ impl Pending {
             () = cancelled => {}
         }
         self.connection.transport.cancel(self.call.id);
-        self.outcome().await
+        let outcome = tokio::time::timeout(CANCEL_TIMEOUT, self.wait()).await;
+        outcome.unwrap_or_else(|_| Err(EngineError::cancelled()))
+    }
+
+    /// Waits for the outcome, but no longer than `limit`.
+    pub(super) async fn outcome_within(
+        mut self,
+        method: &str,
+        limit: Duration,
+    ) -> Result<String, EngineError> {
+        if let Ok(outcome) = tokio::time::timeout(limit, self.wait()).await {
+            return outcome;
+        }
+        self.abandon();
+        Err(timed_out(method, limit))
     }
 
     fn read(&self, outcome: Option<Outcome>) -> Result<String, EngineError> {
@@ -456,6 +536,13 @@ impl Pending {
             None => Err(self.connection.ended_error()),
         }
     }
+}
+
+/// The error that an agent has not answered a request in time.
+pub(super) fn timed_out(method: &str, limit: Duration) -> EngineError {
+    let limit = humantime::format_duration(limit);
+    let message = format!("the agent did not answer `{method}` within {limit} (`--load-timeout`)");
+    EngineError::named(EngineError::INTERNAL, "agent_timeout", message)
 }
 
 /// An error object of the agent. The client gets the agent's own words and nothing else.

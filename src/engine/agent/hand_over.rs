@@ -5,11 +5,15 @@ use serde_json::json;
 
 use crate::briefing::{Briefing, Builder};
 use crate::engine::{EngineError, History};
-use crate::json::text_member;
+use crate::json::{string_member, text_member};
+use crate::record::Kind;
 use crate::record::header::Implementation;
 
 use super::members::with_members;
 use super::recall::how_to_get_more;
+
+/// How much of an agent's error is shown, in characters.
+const WORDS: usize = 200;
 
 /// What the next prompt is sent with.
 #[derive(Clone, Debug)]
@@ -26,6 +30,13 @@ pub(super) enum Reason {
     Other(String),
     /// It held the conversation and has lost it.
     Forgot,
+    /// The agent could not open the conversation, as it says in these words, and is asked again next
+    /// time.
+    Unavailable(String),
+    /// The agent has answered the request for a new session with the one that it had.
+    SameSession,
+    /// The agent has so many turns of the conversation, and has missed the later ones.
+    Missed(u64),
     /// It may have held the conversation, and does not have it now.
     Unsure,
     /// It loaded the session without replaying anything.
@@ -46,14 +57,22 @@ pub(super) fn briefing(
     hand_over: &HandOver,
     session: &str,
 ) -> Result<Option<Briefing>, EngineError> {
-    let mut builder = match hand_over.reason {
-        Reason::Interrupted => Builder::of_last_turn(budget),
-        _ => Builder::new(budget),
+    let (mut builder, known) = match hand_over.reason {
+        Reason::Interrupted => (Builder::of_last_turn(budget), 0),
+        Reason::Missed(known) => (Builder::of_missed_turns(budget), known),
+        _ => (Builder::new(budget), 0),
     };
     if let Some(server) = &hand_over.server {
         builder.say_how_to_get_more(how_to_get_more(server, session));
     }
-    history.walk(&mut |record| builder.record(record))?;
+    let mut prompts = 0;
+    history.walk(&mut |record| {
+        prompts += u64::from(record.kind == Kind::Prompt);
+        if known > 0 && record.kind == Kind::Prompt && prompts == known + 1 {
+            builder.forget();
+        }
+        builder.record(record);
+    })?;
     Ok(builder.finish())
 }
 
@@ -80,6 +99,33 @@ pub(super) fn note(
             "[rejoin] {agent} no longer has this conversation. It {}.",
             goes_on("")
         ),
+        Reason::Unavailable(words) => format!(
+            "[rejoin] {agent} could not open this conversation: {words}. It {}, and tries again when the \
+             session is opened next.",
+            goes_on("")
+        ),
+        Reason::SameSession => format!(
+            "[rejoin] {agent} has gone on with the session that it had, and may know this \
+             conversation. It {}.",
+            goes_on("")
+        ),
+        Reason::Missed(_) => match given {
+            Some(Briefing { turns: 1, .. }) => format!(
+                "[rejoin] {agent} has this conversation again, and was sent the turn that it has \
+                 missed."
+            ),
+            Some(Briefing { shown, turns, .. }) if shown == turns => format!(
+                "[rejoin] {agent} has this conversation again, and was sent the {turns} turns that it \
+                 has missed."
+            ),
+            Some(Briefing { shown, turns, .. }) => format!(
+                "[rejoin] {agent} has this conversation again, and was sent {shown} of the {turns} \
+                 turns that it has missed."
+            ),
+            None => format!(
+                "[rejoin] {agent} has this conversation again, but not the last turns of it."
+            ),
+        },
         Reason::Unsure => format!(
             "[rejoin] {agent} does not have this conversation. It {}.",
             goes_on("")
@@ -101,6 +147,25 @@ pub(super) fn note(
         "messageId": message_id,
     });
     Some(note.to_string())
+}
+
+/// The agent's own words for an error, in one line without its end.
+pub(super) fn words(error: &EngineError) -> String {
+    let details = error
+        .data
+        .as_deref()
+        .and_then(|data| string_member(data, "details"));
+    // Some have nothing but the name of the code in their message.
+    let is_bare = matches!(error.message.as_str(), "Internal error" | "Invalid params");
+    let said = details
+        .filter(|_| is_bare)
+        .unwrap_or_else(|| error.message.clone());
+    let said: String = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = match said.char_indices().nth(WORDS) {
+        Some((end, _)) => format!("{}…", &said[..end]),
+        None => said,
+    };
+    said.trim_end_matches('.').to_owned()
 }
 
 fn turns(briefing: &Briefing) -> String {

@@ -9,6 +9,8 @@ use crate::record::Kind;
 use crate::sys::Ids;
 
 use super::connection::Connection;
+use super::list::{self, AgentListing};
+use super::lost::{is_not_found, is_unsupported};
 use super::members::{with_members, with_session};
 use super::restore::{self, RestoreMethod, Restored, RouteBy, Task, other_session};
 use super::route::Route;
@@ -20,7 +22,7 @@ const LIMIT: usize = 512 * 1024 * 1024;
 const END: &str = r#"{"stopReason":"end_turn"}"#;
 
 /// Opens a session that the agent created without rejoin, and returns its whole history. If the agent
-/// refuses, the session counts as unknown, unless its user must sign in first.
+/// does not have the session, the error says so.
 pub(super) async fn import(
     connection: &Arc<Connection>,
     config: &SessionConfig,
@@ -36,14 +38,17 @@ pub(super) async fn import(
         (false, false) => return Err(EngineError::unknown_session()),
     };
     route.import(Import::new(ids));
-    let subscription = Subscription::new(connection, &config.name, route);
+    let subscription = Subscription::new(connection, &config.name, route)?;
     let mut answer = match restore::open(connection, method, &params, task, RouteBy::Request).await
     {
         Ok(answer) if other_session(&answer, &config.name).is_none() => answer,
-        Err(error) if is_final(connection, &error) => return Err(error),
-        refused => {
-            let error = refused.err();
-            tracing::info!(method, ?error, "the agent did not open the session");
+        Ok(_) => return Err(EngineError::unknown_session()),
+        Err(error) => {
+            tracing::info!(method, %error, "the agent did not open the session");
+            let is_not_found = is_not_found(&error, &config.name) || is_unsupported(&error);
+            if is_final(connection, &error) || !is_not_found && is_known(connection, config).await {
+                return Err(error);
+            }
             return Err(EngineError::unknown_session());
         }
     };
@@ -78,6 +83,11 @@ fn is_final(connection: &Connection, error: &EngineError) -> bool {
     connection.is_dead() || error.code == EngineError::SIGN_IN || error.is_named("agent_timeout")
 }
 
+/// Whether the agent may have the session that it could not open: it lists the session, or has no list.
+async fn is_known(connection: &Arc<Connection>, config: &SessionConfig) -> bool {
+    list::look_up(connection, &config.name, None).await != AgentListing::NotListed
+}
+
 /// A response with a note that the history is not shown, because the agent cannot replay it.
 fn without_history(answer: &str) -> String {
     let meta = text_member(answer, "_meta").unwrap_or("{}");
@@ -91,17 +101,27 @@ fn without_history(answer: &str) -> String {
 struct Subscription<'a> {
     connection: &'a Connection,
     session: &'a str,
+    route: &'a Arc<Route>,
     keep: bool,
 }
 
 impl<'a> Subscription<'a> {
-    fn new(connection: &'a Connection, session: &'a str, route: &Arc<Route>) -> Self {
+    /// Fails if another open session has the agent's session.
+    fn new(
+        connection: &'a Connection,
+        session: &'a str,
+        route: &'a Arc<Route>,
+    ) -> Result<Self, EngineError> {
+        if let Some(error) = connection.shared_error(session, route) {
+            return Err(error);
+        }
         connection.subscribe(session, route);
-        Self {
+        Ok(Self {
             connection,
             session,
+            route,
             keep: false,
-        }
+        })
     }
 
     fn keep(mut self) {
@@ -112,7 +132,7 @@ impl<'a> Subscription<'a> {
 impl Drop for Subscription<'_> {
     fn drop(&mut self) {
         if !self.keep {
-            self.connection.unsubscribe(self.session);
+            self.connection.unsubscribe(self.session, self.route);
         }
     }
 }

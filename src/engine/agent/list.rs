@@ -50,17 +50,42 @@ pub(super) async fn page(
     })
 }
 
-/// The times of one session in the list, if the agent lists it in this folder soon enough.
-pub(super) async fn times(
+/// What the agent's list says of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AgentListing {
+    /// The list has the session, perhaps with times.
+    Listed(Option<ListedTimes>),
+    /// The list does not have the session.
+    NotListed,
+    /// The agent has no list, or does not answer soon enough.
+    Unknown,
+}
+
+impl AgentListing {
+    /// The times of the session.
+    pub(super) fn times(self) -> Option<ListedTimes> {
+        match self {
+            Self::Listed(times) => times,
+            Self::NotListed | Self::Unknown => None,
+        }
+    }
+}
+
+/// What the agent's list says of a session; `cwd` restricts it to a folder.
+pub(super) async fn look_up(
     connection: &Arc<Connection>,
     id: &str,
-    cwd: &str,
-) -> Option<ListedTimes> {
+    cwd: Option<&str>,
+) -> AgentListing {
     let of_it = |entry: &str| {
         let is_it = string_member(entry, "sessionId").as_deref() == Some(id);
         is_it.then(|| of_entry(entry))
     };
-    find(connection, cwd, of_it).await.ok()?.flatten()
+    match find(connection, cwd, of_it).await {
+        Ok(Some(times)) => AgentListing::Listed(times),
+        Ok(None) => AgentListing::NotListed,
+        Err(_) => AgentListing::Unknown,
+    }
 }
 
 /// The titles of all sessions in this folder by their ids, if the agent lists them soon enough.
@@ -74,14 +99,14 @@ pub(super) async fn titles(
         titles.extend(string_member(entry, "sessionId").map(|id| (id, title)));
         None::<()>
     };
-    find(connection, cwd, take).await.ok()?;
+    find(connection, Some(cwd), take).await.ok()?;
     Some(titles)
 }
 
-/// What `visit` finds in an entry of this folder, if the list can be read that far.
+/// What `visit` finds in an entry, or in one of this folder, if the list can be read that far.
 async fn find<T>(
     connection: &Arc<Connection>,
-    cwd: &str,
+    cwd: Option<&str>,
     mut visit: impl FnMut(&str) -> Option<T>,
 ) -> Result<Option<T>, EngineError> {
     if !connection.capabilities().list {
@@ -89,7 +114,7 @@ async fn find<T>(
     }
     let search = async {
         let mut asked = Asked {
-            cwd: Some(cwd.to_owned()),
+            cwd: cwd.map(str::to_owned),
             cursor: None,
         };
         loop {

@@ -1,29 +1,26 @@
 //! A session that is open in the running agent: its turns, and the requests about it.
 
 use std::borrow::Cow;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use crate::engine::{Cancel, Ended, EngineError, Prompt, StopReason};
-use crate::json::{string_member, text_member, with_string};
+use crate::json::{string_member, text_elements, text_member, with_string};
 use crate::protocol::method;
 use crate::record::metadata::SYSTEM_PROMPT;
 use crate::sys::{Ids, lock};
 
 use super::cleared;
-use super::connection::{Awaited, Connection, Pending, TurnEnd};
+use super::connection::{Awaited, CANCEL_TIMEOUT, Connection, Pending, TurnEnd};
 use super::hand_over::{self, HandOver};
 use super::members::{of_session, with_session};
 use super::parse::session_of;
+use super::restore::{RestoreMethod, Strategy};
 use super::route::{Route, SentTurn};
 use super::steering::Steering;
 use super::terminals;
-
-/// How long an agent may take to end a turn that was cancelled.
-const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A session that is open in the running agent.
 #[derive(Clone, Debug)]
@@ -39,7 +36,9 @@ pub(super) struct LiveSession {
     /// The workspace that was requested then, as [`key`] returns it.
     pub(super) key: String,
     pub(super) turns: Arc<Mutex<Turns>>,
-    /// Whether the agent claims to have resumed the conversation, and nothing has proved it yet.
+    /// How the agent has opened it.
+    pub(super) how: RestoreMethod,
+    /// Whether the agent claims to have the conversation, and nothing has proved it yet.
     pub(super) unproven: Arc<AtomicBool>,
     /// The briefing that the next prompt is sent with, if it is.
     pub(super) hand_over: Option<HandOver>,
@@ -90,11 +89,30 @@ pub(super) struct Sent {
 #[derive(Debug)]
 pub(super) enum TurnOutcome {
     Ended(Result<Ended, EngineError>),
-    /// The agent does not know the session, although it claimed to have resumed it.
-    Refused,
+    /// The agent does not know the session, although it claimed to have it.
+    Unknown,
 }
 
 impl LiveSession {
+    /// How it is opened next if the agent does not know it.
+    pub(super) fn next_strategy(&self) -> Strategy {
+        match self.how {
+            RestoreMethod::Resume => Strategy::LoadOnly,
+            _ => Strategy::Nothing,
+        }
+    }
+
+    /// Whether the turn of a prompt that is about to be sent proves that the agent has the conversation,
+    /// which is not known yet. That of a command does not: it may have nothing to show.
+    pub(super) fn proves(&self, prompt: &Prompt) -> bool {
+        let blocks = text_member(&prompt.params, "prompt").unwrap_or_default();
+        let text = text_elements(blocks)
+            .next()
+            .and_then(|block| string_member(block, "text"));
+        let is_command = text.is_some_and(|text| text.starts_with('/'));
+        !is_command && self.unproven.swap(false, Ordering::AcqRel)
+    }
+
     /// Sends a prompt, with `context` before what the user sent.
     pub(super) fn prompt(&self, prompt: &Prompt, context: Option<&str>) -> Sent {
         let message_id = prompt.message_id.clone();
@@ -141,8 +159,8 @@ impl LiveSession {
         }
     }
 
-    /// Waits for the end of a turn. `unproven` says whether a refusal would mean that the agent does
-    /// not know the session.
+    /// Waits for the end of a turn. `unproven` says whether a turn in which nothing is shown would mean
+    /// that the agent does not know the session.
     pub(super) async fn turn(&self, sent: Sent, unproven: bool, cancel: &Cancel) -> TurnOutcome {
         let result = {
             let response = sent.pending.outcome_or_cancel(async {
@@ -176,14 +194,14 @@ impl LiveSession {
         });
         // If nothing has ended it before, this does.
         self.route.forget_turn(&sent.message_id);
-        let refused = unproven && self.refused(&ended) && !cancel.is_cancelled();
+        let refused = unproven && self.is_empty(&ended) && !cancel.is_cancelled();
         if sent.is_end.send(!refused).is_err() {
             // Without a response, the reader has not marked the end of the turn.
             let outputs = self.route.turn_ends(&sent.message_id);
             terminals::log_outputs(&self.route, outputs).await;
         }
         if refused {
-            TurnOutcome::Refused
+            TurnOutcome::Unknown
         } else {
             cleared::follow(self);
             TurnOutcome::Ended(ended)
@@ -209,14 +227,15 @@ impl LiveSession {
         }
     }
 
-    /// Whether a turn ended in a refusal without anything shown, as with some agents that do not know
-    /// the session.
-    fn refused(&self, ended: &Result<Ended, EngineError>) -> bool {
-        let refusal = |ended: &Ended| {
+    /// Whether a turn ended by itself without anything shown, as with some agents that do not know the
+    /// session.
+    fn is_empty(&self, ended: &Result<Ended, EngineError>) -> bool {
+        let by_itself = |ended: &Ended| {
             let reason = string_member(&ended.result(), "stopReason");
-            reason.as_deref() == Some(StopReason::Refusal.as_str())
+            let reasons = [StopReason::Refusal, StopReason::EndTurn].map(StopReason::as_str);
+            reason.is_some_and(|reason| reasons.contains(&reason.as_str()))
         };
-        ended.as_ref().is_ok_and(refusal) && self.route.is_silent()
+        ended.as_ref().is_ok_and(by_itself) && self.route.is_silent()
     }
 
     /// Sends a request about the session. `ids` has the id of the message that the user may say with

@@ -19,6 +19,7 @@ mod import;
 mod intake;
 mod list;
 mod live_session;
+mod lost;
 mod members;
 mod parse;
 mod probe;
@@ -247,19 +248,19 @@ impl Engine for WrappedEngine {
     }
 
     fn delete(&self, id: &str) -> BoxFuture<'static, Result<(), EngineError>> {
-        let agent = self.agent.clone();
+        let (agent, id, limit) = (self.agent.clone(), id.to_owned(), self.policy.load_timeout);
         let params = json!({ "sessionId": id }).to_string();
         Box::pin(async move {
-            match agent
-                .current()
-                .filter(|connection| connection.capabilities().delete)
-            {
-                Some(connection) => connection
-                    .request(method::SESSION_DELETE, &params)
-                    .outcome()
-                    .await
-                    .map(drop),
-                None => Ok(()),
+            let current = agent.current();
+            let able = current.filter(|connection| connection.capabilities().delete);
+            let Some(connection) = able else {
+                return Ok(());
+            };
+            let request = connection.request(method::SESSION_DELETE, &params);
+            match request.outcome_within(method::SESSION_DELETE, limit).await {
+                // What does not exist is deleted.
+                Err(error) if !lost::is_not_found(&error, &id) => Err(error),
+                _ => Ok(()),
             }
         })
     }

@@ -19,19 +19,14 @@ use super::shared_agent::Agent;
 
 /// The state of a session according to its log.
 #[derive(Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own about the log"
-)]
 pub(super) struct ReplayedState {
-    /// The agent's session id, if this agent has the session.
-    pub(super) session_id: Option<String>,
-    /// Whether the agent has gone on in another session of its own, and has not said in which one.
-    pub(super) has_left: bool,
+    pub(super) own: OwnSessions,
     /// The name that the log has for this agent.
     pub(super) recorded: Option<String>,
     /// The name of the agent that answered last, if that is another one.
     pub(super) other: Option<String>,
+    /// The name of the agent that has the session now, if that is another one.
+    holder: Option<String>,
     /// Whether this agent was given a briefing of the session.
     pub(super) handed_over: bool,
     /// Whether the session is a fork.
@@ -46,6 +41,39 @@ pub(super) struct ReplayedState {
     open: OpenTurns<()>,
 }
 
+/// The sessions of this agent that have a part of the conversation.
+#[derive(Debug, Default)]
+pub(super) struct OwnSessions {
+    /// The id of the one that the agent goes on with, if it has the conversation.
+    pub(super) id: Option<String>,
+    /// The id of the one that the agent could not open when that one was made in its place.
+    pub(super) instead_of: Option<String>,
+    /// Whether the agent has gone on in another session, and has not said in which one.
+    pub(super) has_left: bool,
+    /// How many of the prompts each of them has, or was sent in the briefing with a later one.
+    knows: HashMap<String, u64>,
+}
+
+impl OwnSessions {
+    /// How many of the prompts the one with this id has.
+    pub(super) fn knows(&self, id: &str) -> u64 {
+        self.knows.get(id).copied().unwrap_or(0)
+    }
+
+    /// The current one has the prompts up to this number.
+    fn set_known(&mut self, prompts: u64) {
+        if let Some(id) = &self.id {
+            self.knows.insert(id.clone(), prompts);
+        }
+    }
+
+    /// The conversation goes on in none of them.
+    pub(super) fn leave(&mut self) {
+        self.id = None;
+        self.instead_of = None;
+    }
+}
+
 impl ReplayedState {
     /// Reads the log of a session that this agent is to continue. For an agent of version 2 the
     /// snapshots are as they were recorded.
@@ -56,10 +84,10 @@ impl ReplayedState {
         is_native: bool,
     ) -> Result<Self, HistoryError> {
         let mut state = Self {
-            session_id: None,
-            has_left: false,
+            own: OwnSessions::default(),
             recorded: None,
             other: None,
+            holder: None,
             handed_over: false,
             forked: false,
             prompts: 0,
@@ -91,7 +119,7 @@ impl ReplayedState {
     pub(super) fn reason(&self, agent: &Agent, adopt: bool) -> Reason {
         match &self.other {
             Some(other) => Reason::Other(other.clone()),
-            None if self.forked && self.session_id.is_none() => Reason::Forked,
+            None if self.forked && self.has_no_prompt() => Reason::Forked,
             None if adopt => Reason::Adopted,
             None if self.is_unsure(agent) => Reason::Unsure,
             None => Reason::Forgot,
@@ -109,6 +137,8 @@ impl ReplayedState {
             Kind::Prompt => {
                 self.prompts += 1;
                 self.interrupted = false;
+                self.other.clone_from(&self.holder);
+                self.own.set_known(self.prompts);
                 self.open.begin(record.id, ());
             }
             Kind::End => {
@@ -117,32 +147,31 @@ impl ReplayedState {
             }
             // What the agent has under this id ends here.
             Kind::Answer if text_member(record.payload, "result").is_some_and(clears_context) => {
-                self.session_id = None;
-                self.has_left = true;
+                self.own.id = None;
+                self.own.has_left = true;
             }
             Kind::Session => {
                 let engine = text_member(record.payload, "engine");
                 let name = engine.and_then(|engine| string_member(engine, "name"));
-                self.other = name.filter(|name| agent.means(name) == NameMatch::Other);
+                self.holder = name.filter(|name| agent.means(name) == NameMatch::Other);
+                self.other.clone_from(&self.holder);
                 self.forked = text_member(record.payload, "forkedFrom").is_some();
             }
             Kind::AgentSessionId => {
-                self.has_left = false;
+                self.own.has_left = false;
                 let party = text_member(record.payload, "agent");
                 let name = party.and_then(|party| string_member(party, "name"));
                 let means = name.as_deref().map(|name| agent.means(name));
                 if let Some(NameMatch::This | NameMatch::Maybe) = means {
-                    // The record of a fork has no id.
-                    self.session_id = string_member(record.payload, "id");
                     self.recorded = name;
-                    self.other = None;
-                    let how = string_member(record.payload, "how");
-                    self.handed_over |= how.as_deref() == Some("transcript");
+                    self.holder = None;
+                    self.opened(record.payload);
                 } else {
-                    self.other = name;
+                    self.other.clone_from(&name);
+                    self.holder = name;
                     self.handed_over = false;
                     // This agent does not have the turns since then.
-                    self.session_id = None;
+                    self.own.leave();
                     // Another agent's modes and options do not apply to this one.
                     self.settings = Settings::default();
                 }
@@ -155,6 +184,38 @@ impl ReplayedState {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Whether none of the agent's sessions has a prompt of the conversation.
+    fn has_no_prompt(&self) -> bool {
+        let id = self.own.id.as_deref();
+        id.is_none_or(|id| self.own.knows(id) == 0)
+    }
+
+    /// The agent has opened a session, as an `inner` record says.
+    fn opened(&mut self, payload: &str) {
+        if self.interrupted {
+            // The agent may not have all of the last turn.
+            self.own.set_known(self.prompts.saturating_sub(1));
+        }
+        // The record of a fork has no id.
+        self.own.id = string_member(payload, "id");
+        self.own.instead_of = string_member(payload, "instead");
+        let is_briefed = string_member(payload, "how").as_deref() == Some("transcript");
+        self.handed_over |= is_briefed;
+        let is_prompted = !self.open.is_empty();
+        if is_prompted {
+            self.other = None;
+        }
+        if let Some(id) = &self.own.id {
+            // A briefing is sent with the next prompt, which may be the one that is open.
+            if is_prompted {
+                self.own.set_known(self.prompts);
+            } else if !self.own.knows.contains_key(id) {
+                self.own
+                    .set_known(if is_briefed { 0 } else { self.prompts });
+            }
         }
     }
 

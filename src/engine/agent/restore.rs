@@ -16,8 +16,9 @@ use crate::json::{self, string_member, text_member};
 use crate::protocol::method;
 use crate::sys::Ids;
 
-use super::connection::{Awaited, Connection};
+use super::connection::{Awaited, Connection, timed_out};
 use super::ids::IdNormalizer;
+use super::lost::{is_not_found, is_unsupported};
 use super::members::{of_session, with_members, with_session};
 use super::route::Route;
 use super::settings::{self, Settings};
@@ -41,6 +42,11 @@ pub(super) enum RestoreMethod {
 }
 
 impl RestoreMethod {
+    /// Whether the agent has said that it has the conversation, and shown nothing of it.
+    pub(super) fn is_unproven(self) -> bool {
+        matches!(self, Self::Resume | Self::EmptyLoad)
+    }
+
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::New => "new",
@@ -66,14 +72,33 @@ pub(super) struct Restored {
     pub(super) snapshots: Vec<String>,
 }
 
+/// What becomes of a session that the agent once had.
+#[derive(Debug)]
+pub(super) enum Continued {
+    Opened(Restored),
+    /// The agent no longer has it, or has no method to open it.
+    Lost,
+    /// The agent could not open it, which may be different next time.
+    Failed(EngineError),
+}
+
 impl Restored {
-    /// The payload of an `inner` record for the log.
-    pub(super) fn record(&self, agent: &str, version: Option<&str>) -> String {
-        let payload = json!({
+    /// The payload of an `inner` record for the log. `instead` is the agent's session that it could not
+    /// open, and that is tried again next time.
+    pub(super) fn record(
+        &self,
+        agent: &str,
+        version: Option<&str>,
+        instead: Option<&str>,
+    ) -> String {
+        let mut payload = json!({
             "id": self.session_id,
             "agent": { "name": agent, "version": version },
             "how": self.how.as_str(),
         });
+        if let Some(instead) = instead {
+            payload["instead"] = instead.into();
+        }
         let reported = settings::reported(&self.answer);
         let answer = reported.as_deref().map(|reported| ("answer", reported));
         with_members(&payload.to_string(), &[], answer.as_slice())
@@ -93,6 +118,8 @@ pub(super) enum Strategy {
     Any,
     /// Only `session/load`, since its replay shows whether the agent knows the conversation.
     LoadOnly,
+    /// None: what the agent has opened, it has not known.
+    Nothing,
 }
 
 /// A session that is to be opened in the agent.
@@ -126,6 +153,9 @@ pub(super) async fn create(
         let message = "the agent created a session without an id";
         return Err(EngineError::internal(message));
     };
+    if let Some(error) = connection.shared_error(&session_id, task.route) {
+        return Err(error);
+    }
     Ok(Restored {
         how: RestoreMethod::New,
         session_id,
@@ -134,18 +164,19 @@ pub(super) async fn create(
     })
 }
 
-/// Continues a session that the agent once had as `session_id`. Returns `None` if it no longer
-/// has it; fails if the agent cannot be started or requires its user to sign in. An agent that ends
-/// while it opens the session is restarted for the next method, and `connection` is replaced.
+/// Continues a session that the agent once had as `session_id`. Fails if the agent cannot be started or
+/// requires its user to sign in. An agent that ends while it opens the session is restarted for the
+/// next method, and `connection` is replaced.
 pub(super) async fn continue_session(
     connection: &mut Arc<Connection>,
     task: Task<'_>,
     session_id: &str,
     prompts: u64,
     strategy: Strategy,
-) -> Result<Option<Restored>, EngineError> {
+) -> Result<Continued, EngineError> {
     let route = task.route;
     let params = with_session(task.params, session_id);
+    let mut failure = None;
     for how in [RestoreMethod::Resume, RestoreMethod::Load] {
         let mut tries = 0;
         loop {
@@ -155,7 +186,7 @@ pub(super) async fn continue_session(
             let capabilities = connection.capabilities();
             let possible = match how {
                 RestoreMethod::Resume => capabilities.resume && strategy == Strategy::Any,
-                _ => capabilities.load,
+                _ => capabilities.load && strategy != Strategy::Nothing,
             };
             if !possible {
                 break;
@@ -168,39 +199,51 @@ pub(super) async fn continue_session(
             };
             // Subscribed before the request: agents replay before they respond.
             route.discard_replay();
-            connection.subscribe(session_id, route);
+            if !connection.subscribe(session_id, route) {
+                route.go_live(false);
+                let shared = connection.shared_error(session_id, route);
+                return Ok(shared.map_or(Continued::Lost, Continued::Failed));
+            }
             let answer = open(connection, method, &params, task, RouteBy::Request).await;
             let error = match answer {
                 Ok(answer) => match other_session(&answer, session_id) {
                     None => {
-                        return Ok(Some(
-                            opened(connection, route, how, session_id, answer, prompts).await,
-                        ));
+                        let opened =
+                            opened(connection, route, how, session_id, answer, prompts).await;
+                        return Ok(Continued::Opened(opened));
                     }
                     Some(other) => {
-                        EngineError::internal(format!("it opened another session, {other}"))
+                        tracing::info!(method, other, "the agent opened another session");
+                        None
                     }
                 },
-                Err(error) => error,
+                Err(error) => Some(error),
             };
-            connection.unsubscribe(session_id);
-            if error.code == EngineError::SIGN_IN {
-                return Err(error);
+            connection.unsubscribe(session_id, route);
+            if let Some(error) = error
+                .as_ref()
+                .filter(|error| error.code == EngineError::SIGN_IN)
+            {
+                return Err(error.clone());
             }
             route.go_live(false);
+            let Some(error) = error else { break };
             if !connection.is_dead() {
-                tracing::info!(method, %error, "the agent no longer has the session");
+                tracing::info!(method, %error, "the agent did not open the session");
+                let is_lost = is_not_found(&error, session_id) || is_unsupported(&error);
+                failure = failure.or((!is_lost).then_some(error));
                 break;
             }
             tracing::warn!(method, %error, "the agent ended while it opened a session");
             tries += 1;
             // Another pending request may have ended it, so this one is tried again.
             if connection.ended_alone() || tries > 1 {
+                failure = failure.or(Some(error));
                 break;
             }
         }
     }
-    Ok(None)
+    Ok(failure.map_or(Continued::Lost, Continued::Failed))
 }
 
 /// A session that the agent has opened, once it has replayed it.
@@ -312,6 +355,7 @@ pub(super) async fn fork(
     // Some agents fork only sessions that they have open. Its messages about this one are ignored.
     let ignored = Route::new(
         Outlet::new().0,
+        None,
         Default::default(),
         connection.is_native(),
         IdNormalizer::new(ids),
@@ -332,12 +376,12 @@ pub(super) async fn fork(
     )
     .await?;
     let forked = match opened {
-        Some(opened) if opened.how != RestoreMethod::EmptyLoad => {
+        Continued::Opened(opened) if opened.how != RestoreMethod::EmptyLoad => {
             request_fork(connection, &params, task, origin).await
         }
         _ => Ok(None),
     };
-    connection.unsubscribe(origin.session_id);
+    connection.unsubscribe(origin.session_id, &ignored);
     if connection.capabilities().close {
         // The response does not matter.
         drop(connection.request(method::SESSION_CLOSE, &of_session(origin.session_id)));
@@ -352,7 +396,6 @@ async fn request_fork(
     origin: Origin<'_>,
 ) -> Result<Option<Restored>, EngineError> {
     let route = task.route;
-    let original = connection.route(origin.session_id);
     // The log already has the history that the agent may replay.
     route.discard_replay();
     let answer = open(
@@ -366,22 +409,21 @@ async fn request_fork(
     let discarded = route.go_live(!connection.is_native());
     let why = match answer {
         Ok(answer) => match string_member(&answer, "sessionId") {
-            Some(session_id) if session_id != origin.session_id => {
-                return Ok(Some(Restored {
-                    how: RestoreMethod::Fork,
-                    session_id,
-                    answer,
-                    snapshots: discarded.snapshots(),
-                }));
-            }
-            Some(session_id) => {
-                // Two of our sessions must not share one of the agent's.
-                match original {
-                    Some(original) => connection.subscribe(&session_id, &original),
-                    None => connection.unsubscribe(&session_id),
+            Some(session_id) => match connection.shared_error(&session_id, route) {
+                None if session_id != origin.session_id => {
+                    return Ok(Some(Restored {
+                        how: RestoreMethod::Fork,
+                        session_id,
+                        answer,
+                        snapshots: discarded.snapshots(),
+                    }));
                 }
-                EngineError::internal("the fork has the id of the session that was forked")
-            }
+                None => {
+                    connection.unsubscribe(&session_id, route);
+                    EngineError::internal("the fork has the id of the session that was forked")
+                }
+                Some(shared) => shared,
+            },
             None => EngineError::internal("the fork has no id"),
         },
         Err(error) if connection.is_dead() || error.code == EngineError::SIGN_IN => {
@@ -424,12 +466,7 @@ pub(super) async fn open(
         () = task.route.wait_for_silence(task.limit) => {}
     }
     pending.abandon();
-    let limit = humantime::format_duration(task.limit);
-    Err(EngineError::named(
-        EngineError::INTERNAL,
-        "agent_timeout",
-        format!("the agent did not answer `{method}` within {limit} (`--load-timeout`)"),
-    ))
+    Err(timed_out(method, task.limit))
 }
 
 /// Restores the settings that the session had `before`. Returns the agent's response with the current

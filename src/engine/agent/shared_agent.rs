@@ -16,7 +16,7 @@ use crate::protocol::{Id, Ids, method};
 use crate::sys::lock;
 use crate::transport::ClientConnection;
 
-use super::capabilities::Capabilities;
+use super::capabilities::{Capabilities, only_claims_2};
 use super::connection::Connection;
 use super::identity::{self, AgentNames, NameMatch};
 use super::intake;
@@ -304,9 +304,13 @@ impl Agent {
             } else {
                 method::AUTHENTICATE
             };
-            match connection.request(method, params).outcome().await {
-                Ok(_) => self.set_may_want_sign_in(false),
-                Err(error) => tracing::warn!(%error, "could not sign in to the restarted agent"),
+            let signed_in = connection.request(method, params).outcome();
+            match timeout(self.start_timeout, signed_in).await {
+                Err(_) => tracing::warn!("the restarted agent does not answer the sign-in"),
+                Ok(Ok(_)) => self.set_may_want_sign_in(false),
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "could not sign in to the restarted agent");
+                }
             }
         }
         state.initialize_result = Some(initialize_result);
@@ -332,14 +336,18 @@ impl Agent {
             .name("rejoin-agent-reader".to_owned())
             .spawn(move || intake::run(reader, output))
             .map_err(|error| failed(error.to_string()))?;
+        let watched = connection.clone();
+        tokio::spawn(async move { watched.end_when_deaf().await });
         let limit = self.start_timeout;
         let answer = async {
             let initialize =
                 |params: &str| connection.request(method::INITIALIZE, params).outcome();
             if let Some(params) = &state.native_params {
                 let answer = initialize(params).await;
-                // One that does not know version 2 should answer with version 1, but may refuse.
-                if answer.is_ok() || connection.is_dead() || self.is_native() {
+                // An agent that does not know version 2 should answer with version 1, but may refuse, or
+                // repeat the version that it was asked for.
+                let is_understood = answer.as_deref().is_ok_and(|result| !only_claims_2(result));
+                if is_understood || connection.is_dead() || self.is_native() {
                     return answer;
                 }
             }
@@ -349,6 +357,9 @@ impl Agent {
             initialize(&params).await
         };
         let result = match within(limit, answer, || self.warn()).await {
+            Some(Ok(result)) if only_claims_2(&result) => {
+                with_members(&result, &[], &[("protocolVersion", VERSION)])
+            }
             Some(Ok(result)) => result,
             Some(Err(_)) if connection.is_dead() => {
                 return Err(StartError::Start(connection.startup_failure()));
@@ -380,6 +391,7 @@ impl Agent {
             let why = format!("speaks version {version} of the protocol, not {ours}");
             return Err(StartError::Start(why));
         }
+        connection.note_first_answer();
         self.is_native.set(is_native).ok();
         let capabilities = Capabilities::read(&result);
         let name = capabilities

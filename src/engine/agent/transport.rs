@@ -14,6 +14,9 @@ use crate::sys::{blocking, lock};
 use crate::transport::message::{cancel_line, notification_line, request_line, response_line};
 use crate::transport::{Outcome, Writer};
 
+/// How much of a line of stderr is part of an error's message, in characters.
+const LINE_SHOWN: usize = 200;
+
 /// How an agent is started.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -115,6 +118,27 @@ impl AgentTransport {
         }
     }
 
+    /// Takes note that the agent has answered.
+    pub(super) fn note_first_answer(&self) {
+        if let Self::Process(child, _) = self {
+            child.note_first_answer();
+        }
+    }
+
+    /// Resolves when a subprocess no longer takes its input; never, if that was closed before.
+    pub(super) fn is_deaf(&self) -> impl Future<Output = ()> + Send + use<> {
+        let broken = match self {
+            Self::Process(_, out) => lock(out).as_ref().map(Writer::broken),
+            Self::Successor(_) => None,
+        };
+        async move {
+            match broken {
+                Some(broken) => broken.await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
     /// The number of the request of ours that the agent knows by this id, given as JSON text.
     pub(super) fn number(&self, id: &str) -> Option<u64> {
         match self {
@@ -153,14 +177,31 @@ impl AgentTransport {
         }
     }
 
-    /// Why the agent has ended, in one line.
-    pub(super) fn exit_reason(&self) -> String {
+    /// Why the agent has ended, in one line; `is_deaf` if that is because it took no more input.
+    pub(super) fn exit_reason(&self, is_deaf: bool) -> String {
         let Self::Process(child, _) = self else {
             return "the conductor has closed the connection".to_owned();
         };
-        let how = child.how();
-        let how = how.unwrap_or_else(|| "it closed its output".to_owned());
-        with_stderr(how, child)
+        let how = match child.how() {
+            _ if is_deaf => "it closed its input".to_owned(),
+            Some(how) => how,
+            None => "it closed its output".to_owned(),
+        };
+        match child.stderr_tail().last() {
+            Some(line) => {
+                let line = cut(line);
+                format!("{how}; its last line on stderr: {line}")
+            }
+            None => how,
+        }
+    }
+
+    /// The last lines of its stderr.
+    pub(super) fn stderr_tail(&self) -> Vec<String> {
+        match self {
+            Self::Process(child, _) => child.stderr_tail(),
+            Self::Successor(_) => Vec::new(),
+        }
     }
 
     /// How an agent has ended that did not answer `initialize`, in one line.
@@ -188,9 +229,18 @@ impl AgentTransport {
 
 /// A description of the end of a process with the last lines of its stderr.
 pub(super) fn with_stderr(ended: String, child: &Child) -> String {
-    match child.stderr_tail() {
-        Some(lines) => format!("{ended}; its last output on stderr: {lines}"),
-        None => ended,
+    let lines = child.stderr_tail();
+    if lines.is_empty() {
+        return ended;
+    }
+    format!("{ended}; its last output on stderr: {}", lines.join(" | "))
+}
+
+/// The beginning of a line.
+fn cut(line: &str) -> String {
+    match line.char_indices().nth(LINE_SHOWN) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::engine::relay::Patience;
 use crate::sys::lock;
 
 use super::group::{Group, Status, spawn, start_guard};
-use super::output::{Input, Output, end};
+use super::output::{FirstAnswer, Input, Output, end};
 
 /// How long we wait for a process to exit after its input was closed. Then its guard waits in our
 /// place, so that a client that waits for our own exit is not held up.
@@ -37,6 +37,7 @@ const STDERR_LINES: usize = 10;
 #[derive(Debug)]
 pub(in crate::engine) struct Child {
     group: Group,
+    first_answer: FirstAnswer,
     stderr: Arc<Stderr>,
     /// How long it may take to exit after its input was closed.
     exit_timeout: Duration,
@@ -84,6 +85,7 @@ impl Child {
         )?;
         let child = Self {
             group,
+            first_answer: input.first_answer(),
             stderr,
             exit_timeout,
         };
@@ -102,14 +104,18 @@ impl Child {
         self.group.status().map(|status| in_words(&status))
     }
 
+    /// Takes note that the process, or what it has started in its place, has answered.
+    pub(in crate::engine) fn note_first_answer(&self) {
+        self.first_answer.came();
+    }
+
     pub(in crate::engine) fn has_ended(&self) -> bool {
         self.group.status().is_some()
     }
 
-    /// The last lines of its stderr, joined into one line.
-    pub(in crate::engine) fn stderr_tail(&self) -> Option<String> {
-        let lines = lock(&self.stderr.0);
-        (!lines.is_empty()).then(|| lines.join(" | "))
+    /// The last lines of its stderr.
+    pub(in crate::engine) fn stderr_tail(&self) -> Vec<String> {
+        lock(&self.stderr.0).clone()
     }
 
     /// Ends the process and its children. Its input must have been closed before.

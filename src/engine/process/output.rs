@@ -2,23 +2,29 @@
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::process::ChildStdin;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
+
+use crate::sys::processes_with_stdin;
 
 /// The input of a process. It ends when this is dropped.
 #[derive(Debug)]
-pub(in crate::engine) struct Input(Arc<ChildStdin>);
+pub(in crate::engine) struct Input {
+    pipe: Arc<ChildStdin>,
+    answerers: Answerers,
+}
 
 /// The output of a process, `P` being its pipe. Where the system allows, it ends when the process has
 /// ended and what was written until then has been read, even if a process that it left behind holds the
 /// pipe open.
 ///
-/// A process that ends successfully and leaves one behind which has its input, too, is a launcher such
-/// as `setsid`: what it has started goes on in its place.
+/// A process that ends successfully before the first answer, and leaves one behind which has its input,
+/// is a launcher such as `setsid`: what it has started goes on in its place. On Linux, the output ends
+/// when the processes that had the input at the first answer have ended.
 #[derive(Debug)]
 pub(in crate::engine) struct Output<P> {
     pipe: P,
-    /// Set until the process has ended.
+    /// Set until the output ends.
     #[cfg_attr(not(unix), expect(dead_code, reason = "there is no `poll` of pipes"))]
     watch: Option<Watch>,
     /// How much is left to be read, in bytes; known once the output ends.
@@ -32,8 +38,38 @@ pub(super) struct Watch {
     /// Ends when the process has ended. It has a byte in it if that was a success.
     end: PipeReader,
     input: Weak<ChildStdin>,
-    /// When it is clear that the process, which has ended, was a launcher.
-    settled: Option<Instant>,
+    answerers: Answerers,
+    ended: Option<ProcessEnd>,
+}
+
+/// How far the end of the process is known.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(unix), expect(dead_code, reason = "there is no `poll` of pipes"))]
+struct ProcessEnd {
+    /// When it is clear that another process goes on in its place.
+    settled: Instant,
+    /// Whether it had answered before.
+    had_answered: bool,
+}
+
+/// The processes that had the input when the first answer came, by their ids. Empty where the system
+/// does not say.
+type Answerers = Arc<OnceLock<Vec<u32>>>;
+
+/// Takes note of the first answer.
+#[derive(Debug)]
+pub(super) struct FirstAnswer {
+    input: Weak<ChildStdin>,
+    answerers: Answerers,
+}
+
+impl FirstAnswer {
+    /// The process has answered.
+    pub(super) fn came(&self) {
+        let input = self.input.upgrade();
+        let answerers = || input.map_or_else(Vec::new, processes_with_stdin);
+        self.answerers.get_or_init(answerers);
+    }
 }
 
 /// Reports the end of a process to those that watch for it.
@@ -58,26 +94,37 @@ impl End {
 
 impl Input {
     pub(super) fn new(pipe: ChildStdin) -> Self {
-        Self(Arc::new(pipe))
+        Self {
+            pipe: Arc::new(pipe),
+            answerers: Answerers::default(),
+        }
     }
 
     /// Watches for the end of its process, which `end` reports.
     pub(super) fn watch(&self, end: PipeReader) -> Watch {
-        let input = Arc::downgrade(&self.0);
         Watch {
             end,
-            input,
-            settled: None,
+            input: Arc::downgrade(&self.pipe),
+            answerers: self.answerers.clone(),
+            ended: None,
+        }
+    }
+
+    /// What takes note of the process's first answer.
+    pub(super) fn first_answer(&self) -> FirstAnswer {
+        FirstAnswer {
+            input: Arc::downgrade(&self.pipe),
+            answerers: self.answerers.clone(),
         }
     }
 
     /// The pipe itself.
     pub(in crate::engine) fn into_pipe(mut self) -> ChildStdin {
         loop {
-            match Arc::try_unwrap(self.0) {
+            match Arc::try_unwrap(self.pipe) {
                 Ok(pipe) => return pipe,
                 // Another thread looks at it for a moment.
-                Err(shared) => self.0 = shared,
+                Err(shared) => self.pipe = shared,
             }
             std::thread::yield_now();
         }
@@ -86,11 +133,11 @@ impl Input {
 
 impl Write for Input {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        (&*self.0).write(bytes)
+        (&*self.pipe).write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        (&*self.0).flush()
+        (&*self.pipe).flush()
     }
 }
 
@@ -118,15 +165,21 @@ mod unix {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::io::ioctl_fionread;
 
-    use super::{Output, Watch};
+    use super::{Output, ProcessEnd, Watch};
+    use crate::sys::has_stdin;
 
     /// How long a process must have had the input to be what a launcher has started: every process
     /// that is being started has all open files for a moment.
     const SETTLES: Duration = Duration::from_millis(100);
-    /// How often that is looked at.
+    /// How often is looked until then.
     const STEP: Timespec = Timespec {
         tv_sec: 0,
         tv_nsec: 10_000_000,
+    };
+    /// How often is looked whether what a launcher has started still runs, while it writes nothing.
+    const STILL_RUNS: Timespec = Timespec {
+        tv_sec: 1,
+        tv_nsec: 0,
     };
 
     impl<P: AsFd> Output<P> {
@@ -135,7 +188,7 @@ mod unix {
             let Some(watch) = &mut self.watch else {
                 return Ok(());
             };
-            if watch.settled.is_none() {
+            if watch.ended.is_none() {
                 let mut watched = [
                     PollFd::new(&watch.end, PollFlags::IN),
                     PollFd::new(&self.pipe, PollFlags::IN),
@@ -144,16 +197,13 @@ mod unix {
                 if watched[0].revents().is_empty() {
                     return Ok(());
                 }
+                watch.ended = Some(ProcessEnd {
+                    settled: Instant::now() + SETTLES,
+                    had_answered: watch.answerers.get().is_some(),
+                });
             }
-            while watch.is_launcher()? {
-                let settled = *watch
-                    .settled
-                    .get_or_insert_with(|| Instant::now() + SETTLES);
-                if Instant::now() >= settled {
-                    self.watch = None;
-                    return Ok(());
-                }
-                if poll(&mut [PollFd::new(&self.pipe, PollFlags::IN)], Some(&STEP))? > 0 {
+            while let Some(step) = watch.goes_on()? {
+                if poll(&mut [PollFd::new(&self.pipe, PollFlags::IN)], Some(&step))? > 0 {
                     return Ok(());
                 }
             }
@@ -164,17 +214,27 @@ mod unix {
     }
 
     impl Watch {
-        /// Whether the process, which has ended, has left another one in its place.
-        fn is_launcher(&self) -> io::Result<bool> {
-            let Some(input) = self.input.upgrade() else {
-                return Ok(false);
+        /// How long the output may be waited for before this is asked again, if the process, which has
+        /// ended, has left another one in its place.
+        fn goes_on(&self) -> io::Result<Option<Timespec>> {
+            let (Some(ended), Some(input)) = (self.ended, self.input.upgrade()) else {
+                return Ok(None);
             };
             // Without a reader there is an error or a hang-up, depending on the system.
             let mut watched = [PollFd::new(&*input, PollFlags::OUT)];
             poll(&mut watched, Some(&Timespec::default()))?;
             let unread = PollFlags::ERR | PollFlags::HUP;
-            let is_read = !watched[0].revents().intersects(unread);
-            Ok(is_read && ioctl_fionread(&self.end)? > 0)
+            let is_success = ioctl_fionread(&self.end)? > 0;
+            if watched[0].revents().intersects(unread) || !is_success {
+                return Ok(None);
+            }
+            let answers = match self.answerers.get() {
+                None => true,
+                Some(unknown) if unknown.is_empty() => !ended.had_answered,
+                Some(known) => known.iter().any(|process| has_stdin(*process, &*input)),
+            };
+            let is_settled = Instant::now() >= ended.settled;
+            Ok(answers.then_some(if is_settled { STILL_RUNS } else { STEP }))
         }
     }
 }
@@ -280,6 +340,38 @@ mod tests {
             assert_eq!(read.join().unwrap(), "two");
         });
         assert_eq!(output.read(&mut [0]).unwrap(), 0);
+    }
+
+    #[test]
+    fn it_ends_with_a_process_that_had_answered_and_leaves_another_one_with_its_input() {
+        let (mut process, input, mut output, end) =
+            shell("read line; exec 4<&0; cat <&4 & echo $!");
+        let first_answer = input.first_answer();
+        first_answer.came();
+        let mut input = input;
+        input.write_all(b"\n").unwrap();
+        let left = line(&mut output);
+        end.report(succeeds(&mut process));
+        assert_eq!(output.read(&mut [0]).unwrap(), 0);
+        let killed = Command::new("kill").arg(left).status().unwrap();
+        assert!(killed.success());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn it_ends_with_what_a_launcher_has_started() {
+        // What was started leaves another process with all pipes, too.
+        let script =
+            "exec 4<&0; sh -c 'echo one; read line; exec 4<&0; cat <&4 & echo $!' <&4 & exit 0";
+        let (mut process, mut input, mut output, end) = shell(script);
+        end.report(succeeds(&mut process));
+        assert_eq!(line(&mut output), "one");
+        input.first_answer().came();
+        input.write_all(b"\n").unwrap();
+        let left = line(&mut output);
+        assert_eq!(output.read(&mut [0]).unwrap(), 0);
+        let killed = Command::new("kill").arg(left).status().unwrap();
+        assert!(killed.success());
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! `session/delete`: moves a session to the trash.
 
-use crate::engine::EngineError;
 use crate::protocol::meta::{FORCE, is_set};
 use crate::server::error::Error;
 use crate::session::Request;
@@ -34,11 +33,8 @@ pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
     }
     let deleted = context.deps().engine.delete(&name);
     Ok(Action::Later(Box::pin(async move {
-        let result = match deleted.await {
-            Err(error) if error.code != EngineError::NOT_FOUND => Err(error.into()),
-            _ => Ok("{}".to_owned()),
-        };
-        (result, None)
+        let deleted = deleted.await.map(|()| "{}".to_owned());
+        (deleted.map_err(Error::from), None)
     })))
 }
 

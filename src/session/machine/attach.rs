@@ -1,6 +1,6 @@
 //! What a session does when its engine has attached, or has failed to.
 
-use crate::engine::{Attached, Block, CloseReason, EngineError};
+use crate::engine::{Attached, Block, CloseReason};
 use crate::record::Kind;
 
 use super::lifecycle::{AttachRequest, Lifecycle, Opened};
@@ -149,9 +149,7 @@ impl<R> Machine<R> {
             self.lifecycle = Lifecycle::Closed;
         }
         let refusal = match refusal {
-            Refusal::Engine(error) if is_import && error.code == EngineError::NOT_FOUND => {
-                Refusal::NotFound
-            }
+            Refusal::Engine(error) if is_import && error.is_unknown_session() => Refusal::NotFound,
             refusal => refusal,
         };
         batch.push(Effect::Answer(reply, Err(refusal)));

@@ -1,6 +1,7 @@
 //! What follows when an engine has attached, or has failed to.
 
 use super::*;
+use crate::engine::EngineError;
 use crate::session::Request;
 use crate::session::machine::tests::{config, effects, end_turn, failed, opened, prompt, update};
 

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use crate::engine::{Block, Outlet};
 use crate::protocol::UpdateKind;
 use crate::record::{Kind, OpenSubagents};
-use crate::sys::lock;
+use crate::sys::{SessionId, lock};
 
 pub(super) use work::{Report, SentTurn};
 
@@ -43,6 +43,8 @@ const AGENT_ENDED: &str = "Interrupted: the agent ended before this tool call di
 #[derive(Debug)]
 pub(super) struct Route {
     pub(super) out: Outlet,
+    /// Our session; `None` if what the agent says of its own is not ours to show.
+    session: Option<SessionId>,
     /// The session's id for the client, and the agent's once it is known.
     name: String,
     /// Its working directory.
@@ -133,10 +135,11 @@ impl Discarded {
 }
 
 impl Route {
-    /// `name` is the session's id for the client, `folder` its working directory; `snapshots` are the
-    /// last snapshots in the log, by their names.
+    /// `session` is our session, `name` its id for the client and `folder` its working directory;
+    /// `snapshots` are the last snapshots in the log, by their names.
     pub(super) fn new(
         out: Outlet,
+        session: Option<SessionId>,
         (name, folder): (String, String),
         is_native: bool,
         normalizer: IdNormalizer,
@@ -145,6 +148,7 @@ impl Route {
     ) -> Arc<Self> {
         Arc::new(Self {
             out,
+            session,
             name,
             folder,
             agent_id: Mutex::default(),
@@ -167,6 +171,12 @@ impl Route {
             settings,
             activity: watch::Sender::new(0),
         })
+    }
+
+    /// Whether another route may take the messages about the agent's session in place of this one: one
+    /// of the same session, or any if this one is of none.
+    pub(super) fn may_give_way_to(&self, other: &Self) -> bool {
+        self.session.is_none() || self.session == other.session
     }
 
     /// The session's id for the client.

@@ -12,6 +12,7 @@ fn route() -> Arc<Route> {
     let ids = Arc::new(RandomIds);
     Route::new(
         Outlet::new().0,
+        None,
         Default::default(),
         false,
         IdNormalizer::new(ids),

@@ -178,10 +178,11 @@ impl Connection {
 pub(super) fn exit_reason(child: &Child) -> String {
     let how = child.how();
     let how = how.unwrap_or_else(|| "it closed its output".to_owned());
-    match child.stderr_tail() {
-        Some(words) => format!("{how}; it said last: {words}"),
-        None => how,
+    let lines = child.stderr_tail();
+    if lines.is_empty() {
+        return how;
     }
+    format!("{how}; it said last: {}", lines.join(" | "))
 }
 
 /// A running tool call.
