@@ -11,10 +11,12 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use crate::server::Keep;
 use crate::store::{Durability, Holder, Store};
 use crate::sys::Sys;
+use crate::sys::descriptors;
 use crate::sys::socket::Stream;
 use crate::transport::stdio;
 
@@ -27,6 +29,9 @@ use super::timeout::Timeout;
 
 /// How often a host is looked for or started: it may end just when a client comes.
 const ATTEMPTS: u32 = 5;
+
+/// How long to wait for a host whose file cannot be read. Hosts look at theirs every few seconds.
+const UNREADABLE: Duration = Duration::from_secs(2);
 
 /// What a host writes when clients can come.
 const READY: &str = "ready\n";
@@ -95,6 +100,15 @@ fn connect_to_host(store: &Store, name: &str) -> Result<(Stream, String), Failur
                     ));
                 }
             }
+        } else if store.has_unreadable_host(name) {
+            let run = store.run_folder();
+            failure = Failure::new(format!(
+                "{name}.host in {}, the file of the process that keeps the sessions, cannot be read",
+                run.display()
+            ));
+            // The process writes it again.
+            thread::sleep(UNREADABLE);
+            continue;
         }
         start(store, name)?;
     }
@@ -106,18 +120,15 @@ fn connect_to_host(store: &Store, name: &str) -> Result<(Stream, String), Failur
 fn start(store: &Store, name: &str) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::new(format!("cannot start another process: {error}"));
     let mut starting = command(Stage::Detach).map_err(failed)?;
-    let mut child = starting
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(failed)?;
+    starting.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = descriptors::spawn(&mut starting).map_err(failed)?;
     let mut said = String::new();
     if let Some(mut output) = child.stdout.take() {
         output.read_to_string(&mut said).map_err(failed)?;
     }
     child.wait().map_err(failed)?;
     // Another client may have been faster.
-    if said == READY || store.host(name).is_some() {
+    if said == READY || store.host(name).is_some() || store.has_unreadable_host(name) {
         return Ok(());
     }
     let log = log(store, name);
@@ -155,7 +166,7 @@ pub(super) fn detach(global: &Global) -> Result<(), Failure> {
     rustix::process::setsid().map_err(|error| failed(error.into()))?;
     let mut host = command(Stage::Serve).map_err(failed)?;
     host.stdin(Stdio::null()).stderr(log);
-    host.spawn().map(drop).map_err(failed)
+    descriptors::spawn(&mut host).map(drop).map_err(failed)
 }
 
 /// What the host of this command line is for.

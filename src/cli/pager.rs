@@ -7,6 +7,8 @@ use std::process::{Child, Command, Stdio};
 #[cfg(unix)]
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::sys::descriptors;
+
 use super::look::Look;
 
 /// What is used if the user names none: it ends by itself if all fits, shows colours, and leaves the
@@ -47,7 +49,7 @@ impl Pager {
 
     /// Starts a program that shows what it is given. What is written to the second result is shown.
     pub(super) fn of(mut command: Command) -> Option<(Self, Box<dyn Write + Send>)> {
-        let mut child = command.stdin(Stdio::piped()).spawn().ok()?;
+        let mut child = descriptors::spawn(command.stdin(Stdio::piped())).ok()?;
         let stdin = child.stdin.take()?;
         let pager = Self {
             child,

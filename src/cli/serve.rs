@@ -13,6 +13,7 @@ use crate::server::{self, Options, ServeError};
 use crate::session::ReplayPolicy;
 use crate::store::{Durability, place};
 use crate::sys::Sys;
+use crate::sys::descriptors::raise_limit;
 use crate::sys::output::Output;
 use crate::transport::stdio;
 
@@ -189,6 +190,7 @@ pub(super) fn on(
         unstable: args.unstable,
         expire_after: args.expire_after.map(|days| DAY * days),
     };
+    raise_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_time()
@@ -202,7 +204,7 @@ pub(super) fn on(
             let hosted = server::host(options, keep, Sys::real(), engine, keep::ready, stop);
             return hosted.await.map_err(Failure::new);
         }
-        let output = stdio::output().and_then(Output::of);
+        let output = stdio::output().map(Output::of);
         let output = output.map_err(Failure::cannot_start)?;
         server::serve(options, Sys::real(), engine, input, output, stop)
             .await

@@ -96,14 +96,18 @@ pub(super) fn greet(store: &Store, socket: &str, observe: bool) -> io::Result<(S
 /// Sends the first request of a connection and waits for its result.
 fn ask<T: DeserializeOwned>(stream: &mut Stream, method: &str, params: &str) -> io::Result<T> {
     let line = request_line("0", method, params);
-    stream.output.write_all(line.as_bytes())?;
+    // One that has no descriptors left says so at once, and reads nothing.
+    let sent = stream.output.write_all(line.as_bytes());
     let input = std::mem::replace(&mut stream.input, Box::new(io::empty()));
     let mut input = BufReader::new(input);
     let mut answer = String::new();
-    input.by_ref().take(LONGEST).read_line(&mut answer)?;
+    let read = input.by_ref().take(LONGEST).read_line(&mut answer);
     stream.input = Box::new(input);
     let Some(result) = text_member(&answer, "result") else {
         let error = text_member(&answer, "error").and_then(|error| string_member(error, "message"));
+        if error.is_none() {
+            sent.and(read)?;
+        }
         let error = error.unwrap_or_else(|| "it gives no answer".to_owned());
         return Err(io::Error::other(error));
     };

@@ -1,13 +1,14 @@
 //! A host: a process without a client of its own, which keeps sessions and their engine for clients
 //! that come and go over its socket.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::engine::relay::Patience;
-use crate::store::{Host, StoreError};
-use crate::sys::Sys;
+use crate::store::{Host, Hosting, StoreError};
+use crate::sys::{Sys, blocking};
 
 use super::listen::accept;
 use super::maintenance::{clean_up_at_the_end, run_maintenance};
@@ -59,15 +60,13 @@ pub async fn host(
         command: keep.command,
         since: process.since().to_owned(),
     };
-    let Some(hosting) = store.become_host(&keep.name, &this)? else {
+    let Some(mut hosting) = store.become_host(&keep.name, &this)? else {
         return Ok(());
     };
     ready();
     let patience = tokio::select! {
-        ended = accept(&process, &mut listener) => {
-            tracing::error!(error = ?ended.err(), "clients can no longer come");
-            Patience::EndOfInput
-        }
+        never = accept(&process, &mut listener) => match never {},
+        never = keep_found(&mut hosting) => match never {},
         () = process.unused(keep.unused) => Patience::EndOfInput,
         () = process.asked_to_end() => Patience::EndOfInput,
         () = run_maintenance(&process) => Patience::EndOfInput,
@@ -82,4 +81,22 @@ pub async fn host(
         clean_up_at_the_end(&process).await;
     }
     Ok(())
+}
+
+/// How often a host looks whether others can find it.
+const LOOK: Duration = Duration::from_secs(3);
+
+/// Writes what others find the host by, if it was removed or changed. Never ends.
+async fn keep_found(hosting: &mut Hosting) -> Infallible {
+    let mut fails = false;
+    loop {
+        tokio::time::sleep(LOOK).await;
+        match blocking(|| hosting.renew()) {
+            Ok(()) => fails = false,
+            Err(error) if !std::mem::replace(&mut fails, true) => {
+                tracing::warn!(%error, "new clients do not find this process");
+            }
+            Err(_) => {}
+        }
+    }
 }

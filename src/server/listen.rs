@@ -1,38 +1,61 @@
 //! Serves the connections of other processes, which come through this process's socket.
 
-use std::io;
+use std::convert::Infallible;
+use std::io::ErrorKind;
+use std::time::Duration;
 
+use crate::protocol::error::{INTERNAL_ERROR, error_json};
 use crate::protocol::method::INITIALIZE;
 use crate::session::link::{self, ATTACH};
 use crate::sys::output::Output;
 use crate::sys::socket::{Listener, Stream};
 use crate::transport::Received;
+use crate::transport::message::response_line;
 
 use super::connection::{Guest, serve_guest};
 use super::control::{self, CONNECT, Connect, Connected};
 use super::process::Process;
 
+/// How long to wait before another attempt to make the socket.
+const AGAIN: Duration = Duration::from_secs(5);
+
 /// Makes the socket as soon as this process has a session, and serves it. Never ends.
-pub(super) async fn listen(process: &Process) {
-    if let Some(store) = process.store() {
-        process.owners().first().await;
-        let served = match store.listen() {
-            Ok(mut listener) => accept(process, &mut listener).await,
-            Err(error) => Err(error),
-        };
-        if let Err(error) = served {
-            tracing::debug!(%error, "other processes cannot reach this one");
+pub(super) async fn listen(process: &Process) -> Infallible {
+    let Some(store) = process.store() else {
+        return std::future::pending().await;
+    };
+    process.owners().first().await;
+    let mut listener = loop {
+        match store.listen() {
+            Ok(listener) => break listener,
+            Err(error) => {
+                tracing::debug!(%error, "other processes cannot reach this one");
+                if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::NotFound) {
+                    return std::future::pending().await;
+                }
+            }
         }
-    }
-    std::future::pending::<()>().await;
+        tokio::time::sleep(AGAIN).await;
+    };
+    accept(process, &mut listener).await
 }
 
-/// Serves a socket, until that fails.
-pub(super) async fn accept(process: &Process, listener: &mut Listener) -> io::Result<()> {
+/// Serves a socket. Never ends.
+pub(super) async fn accept(process: &Process, listener: &mut Listener) -> Infallible {
+    let refusal = refusal("it has no descriptors left: too many clients or sessions");
     loop {
-        let stream = listener.accept().await?;
+        let stream = listener.accept(refusal.as_bytes()).await;
         tokio::spawn(serve_stream(process.clone(), stream));
     }
+}
+
+/// What a connection is sent that cannot be served.
+fn refusal(why: &str) -> String {
+    let message = format!(
+        "process {} cannot serve another client: {why}",
+        std::process::id()
+    );
+    response_line("null", &Err(error_json(INTERNAL_ERROR, &message)))
 }
 
 /// Serves one connection. Its first message says what it is for.

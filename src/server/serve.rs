@@ -134,7 +134,7 @@ pub async fn serve(
             Patience::Hurry
         }
         () = run_maintenance(&process) => Patience::EndOfInput,
-        () = listen(&process) => Patience::EndOfInput,
+        never = listen(&process) => match never {},
     };
     process.end(patience).await;
     if patience != Patience::Hurry {

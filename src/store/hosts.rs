@@ -40,6 +40,8 @@ pub struct Host {
 pub struct Hosting {
     file: Box<dyn DiskFile>,
     path: PathBuf,
+    /// What the file has.
+    text: String,
     sys: Sys,
 }
 
@@ -51,17 +53,26 @@ impl Store {
         let made = sys.disk.create_dir_all(&folder);
         made.map_err(StoreError::disk("create", &folder))?;
         let taken = take(&*sys.disk, &path).map_err(StoreError::disk("lock", &path))?;
-        let Some(mut file) = taken else {
+        let Some(file) = taken else {
             return Ok(None);
         };
         let text = serde_json::to_string(host).map_err(io::Error::from);
-        let written = text.and_then(|text| {
-            file.set_len(0)?;
-            file.append_all(text.as_bytes())
-        });
-        written.map_err(StoreError::disk("write", &path))?;
-        let sys = sys.clone();
-        Ok(Some(Hosting { file, path, sys }))
+        let mut hosting = Hosting {
+            file,
+            text: text.map_err(StoreError::disk("write", &path))?,
+            path,
+            sys: sys.clone(),
+        };
+        hosting.write()?;
+        Ok(Some(hosting))
+    }
+
+    /// Whether a process is the host by this name and its file cannot be read. Then
+    /// [`host`](Self::host) does not find it.
+    pub fn has_unreadable_host(&self, name: &str) -> bool {
+        let (folder, disk) = (self.run_folder(), &*self.sys().disk);
+        let path = file(&folder, name);
+        is_held(disk, &path) && parse(disk, &path).is_none()
     }
 
     /// The host by this name, if it runs.
@@ -82,10 +93,40 @@ impl Store {
     }
 }
 
+impl Hosting {
+    /// Writes the file again if it was removed or changed. Fails if another process has become the host
+    /// meanwhile.
+    pub fn renew(&mut self) -> Result<(), StoreError> {
+        let disk = &*self.sys.disk;
+        let failed = |error| StoreError::disk("lock", &self.path)(error);
+        if !self.file.is_at(&self.path).map_err(failed)? {
+            if let Some(folder) = self.path.parent() {
+                disk.create_dir_all(folder).map_err(failed)?;
+            }
+            let taken = take(disk, &self.path).map_err(failed)?;
+            self.file = taken.ok_or_else(|| failed(io::ErrorKind::ResourceBusy.into()))?;
+        } else if content(disk, &self.path).is_ok_and(|there| there == self.text.as_bytes()) {
+            return Ok(());
+        }
+        self.write()
+    }
+
+    fn write(&mut self) -> Result<(), StoreError> {
+        let emptied = self.file.set_len(0);
+        let written = emptied.and_then(|()| self.file.append_all(self.text.as_bytes()));
+        written.map_err(StoreError::disk("write", &self.path))
+    }
+}
+
 impl Drop for Hosting {
     /// Removes the file before the lock is released, since afterwards it may be the next host's.
     fn drop(&mut self) {
-        if let Err(error) = self.sys.disk.remove_if_exists(&self.path) {
+        let removed = match self.file.is_at(&self.path) {
+            Ok(true) => self.sys.disk.remove_if_exists(&self.path),
+            // The file is another host's.
+            other => other,
+        };
+        if let Err(error) = removed {
             tracing::debug!(path = %self.path.display(), %error, "cannot remove the file of a host");
         }
         if let Err(error) = self.file.unlock() {
@@ -123,20 +164,35 @@ fn take(disk: &dyn Disk, path: &Path) -> io::Result<Option<Box<dyn DiskFile>>> {
 
 /// The host with this file, if it runs.
 fn read(disk: &dyn Disk, path: &Path) -> Option<Host> {
+    is_held(disk, path).then(|| parse(disk, path)).flatten()
+}
+
+/// Whether a process holds the lock of this file. One that was left by a process that has died is held by
+/// none.
+fn is_held(disk: &dyn Disk, path: &Path) -> bool {
     match disk.open_append(path) {
-        Ok(file) if file.try_lock().ok()? => {
-            // It was left by one that has died.
-            file.unlock().ok();
-            return None;
-        }
-        Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
-        Err(_) => return None,
+        Ok(file) => match file.try_lock() {
+            Ok(true) => {
+                file.unlock().ok();
+                false
+            }
+            Ok(false) => true,
+            Err(_) => false,
+        },
+        Err(error) => error.kind() == io::ErrorKind::ResourceBusy,
     }
-    let file = disk.open_read(path).ok()?;
+}
+
+fn parse(disk: &dyn Disk, path: &Path) -> Option<Host> {
+    serde_json::from_slice(&content(disk, path).ok()?).ok()
+}
+
+fn content(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
+    let file = disk.open_read(path)?;
     let mut text = vec![0; LONGEST];
-    let len = file.read_at(&mut text, 0).ok()?;
-    serde_json::from_slice(text.get(..len)?).ok()
+    let len = file.read_at(&mut text, 0)?;
+    text.truncate(len);
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -168,5 +224,40 @@ mod tests {
         assert_eq!(store.host("a"), Some(host(2)));
         drop((second, other));
         assert_eq!(store.hosts(), []);
+    }
+
+    #[test]
+    fn a_file_that_was_removed_or_changed_is_written_again() {
+        let disk = SimDisk::new();
+        let sys = disk.sys();
+        let store = Store::at(Path::new("/store"), sys.clone(), Durability::Os);
+        let host = Host {
+            pid: 1,
+            version: "1".to_owned(),
+            socket: "1.sock".to_owned(),
+            command: vec!["wrap".to_owned()],
+            since: String::new(),
+        };
+        let mut hosting = store.become_host("a", &host).unwrap().unwrap();
+        let path = file(&store.run_folder(), "a");
+        sys.disk.remove_if_exists(&path).unwrap();
+        assert_eq!(store.host("a"), None);
+        hosting.renew().unwrap();
+        assert_eq!(store.host("a"), Some(host.clone()));
+        let mut rubbish = sys.disk.open_append(&path).unwrap();
+        rubbish.append_all(b"rubbish").unwrap();
+        drop(rubbish);
+        assert_eq!(store.host("a"), None);
+        assert!(store.has_unreadable_host("a"));
+        hosting.renew().unwrap();
+        assert_eq!(store.host("a"), Some(host.clone()));
+        assert!(!store.has_unreadable_host("a"));
+        // Another process was faster.
+        sys.disk.remove_if_exists(&path).unwrap();
+        let other = store.become_host("a", &host).unwrap().unwrap();
+        assert!(hosting.renew().is_err());
+        drop(other);
+        hosting.renew().unwrap();
+        assert_eq!(store.host("a"), Some(host));
     }
 }

@@ -3,6 +3,7 @@
 pub mod boot;
 pub mod causes;
 pub mod clock;
+pub mod descriptors;
 pub mod disk;
 pub mod environment;
 pub mod file_system;

@@ -2,11 +2,10 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use std::sync::Arc;
 
 #[cfg(unix)]
 use std::os::fd::AsFd;
-#[cfg(target_os = "linux")]
-use std::os::fd::OwnedFd;
 
 /// Where the lines of a connection go.
 pub struct Output {
@@ -26,21 +25,46 @@ impl<W: Write + Send + 'static> From<W> for Output {
 }
 
 impl Output {
-    /// The same for a pipe or a socket, which may take something at once.
-    #[cfg(unix)]
-    pub fn of(file: impl Write + AsFd + Send + 'static) -> io::Result<Self> {
-        Ok(Self {
-            at_once: AtOnce::of(&file)?,
-            waiting: Box::new(file),
-        })
-    }
-
-    /// The same for a file, which takes nothing at once on this system.
-    #[cfg(not(unix))]
-    pub fn of(file: impl Write + Send + 'static) -> io::Result<Self> {
-        Ok(file.into())
+    /// The same for a file, a pipe or a socket, which may take something at once.
+    pub fn of<F>(file: F) -> Self
+    where
+        F: Descriptor + Send + Sync + 'static,
+        for<'a> &'a F: Write,
+    {
+        let file = Arc::new(file);
+        Self {
+            at_once: AtOnce::of(file.clone()),
+            waiting: Box::new(SharedFile(file)),
+        }
     }
 }
+
+/// A file that is written to by several owners.
+struct SharedFile<F>(Arc<F>);
+
+impl<F> Write for SharedFile<F>
+where
+    for<'a> &'a F: Write,
+{
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        (&*self.0).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        (&*self.0).flush()
+    }
+}
+
+/// What can be written to through its descriptor, on systems where that is of use.
+#[cfg(unix)]
+pub trait Descriptor: AsFd {}
+#[cfg(unix)]
+impl<F: AsFd> Descriptor for F {}
+/// What can be written to through its descriptor, on systems where that is of use.
+#[cfg(not(unix))]
+pub trait Descriptor {}
+#[cfg(not(unix))]
+impl<F> Descriptor for F {}
 
 impl fmt::Debug for Output {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -49,24 +73,27 @@ impl fmt::Debug for Output {
 }
 
 /// Writes without waiting. By default, or where the system cannot do that, it writes nothing.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct AtOnce {
     #[cfg(target_os = "linux")]
-    to: Option<OwnedFd>,
+    to: Option<Arc<dyn AsFd + Send + Sync>>,
 }
 
 impl AtOnce {
-    /// Writes to the same as `file`.
-    #[cfg(unix)]
-    pub fn of(file: impl AsFd) -> io::Result<Self> {
-        #[cfg(target_os = "linux")]
-        let own = Self {
-            to: Some(file.as_fd().try_clone_to_owned()?),
-        };
-        #[cfg(not(target_os = "linux"))]
-        let own = Self::default();
-        drop(file);
-        Ok(own)
+    /// Writes to this file, pipe or socket, which others write to as well.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(
+            unused_variables,
+            clippy::needless_pass_by_value,
+            reason = "it writes nothing"
+        )
+    )]
+    pub fn of<F: Descriptor + Send + Sync + 'static>(file: Arc<F>) -> Self {
+        Self {
+            #[cfg(target_os = "linux")]
+            to: Some(file),
+        }
     }
 
     /// Writes as much as the reader has room for; returns how much that was.
@@ -99,6 +126,12 @@ impl AtOnce {
     }
 }
 
+impl fmt::Debug for AtOnce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AtOnce").finish_non_exhaustive()
+    }
+}
+
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use std::io::Read;
@@ -111,7 +144,7 @@ mod tests {
         let Output {
             waiting,
             mut at_once,
-        } = Output::of(writer).unwrap();
+        } = Output::of(writer);
         let block = [b'x'; 1000];
         let mut written = 0;
         while let more @ 1.. = at_once.write(&block) {
@@ -127,7 +160,7 @@ mod tests {
     #[test]
     fn what_cannot_be_written_at_once_is_left() {
         let only_read = std::fs::File::open("/dev/null").unwrap();
-        let mut at_once = AtOnce::of(only_read).unwrap();
+        let mut at_once = AtOnce::of(Arc::new(only_read));
         assert_eq!(at_once.write(b"x"), 0);
         assert_eq!(AtOnce::default().write(b"x"), 0);
     }

@@ -437,7 +437,7 @@ mod tests {
     #[tokio::test]
     async fn a_few_lines_are_written_at_once() {
         let (reader, output) = io::pipe().unwrap();
-        let writer = Writer::start(Output::of(output).unwrap()).unwrap();
+        let writer = Writer::start(Output::of(output)).unwrap();
         wait_until_idle(&writer);
         for n in 0..10 {
             writer.put_line(format!("line {n}").as_bytes()).unwrap();
@@ -455,7 +455,7 @@ mod tests {
     #[tokio::test]
     async fn the_order_is_the_same_whoever_writes() {
         let (reader, output) = io::pipe().unwrap();
-        let writer = Writer::start(Output::of(output).unwrap()).unwrap();
+        let writer = Writer::start(Output::of(output)).unwrap();
         let count = 4_000;
         let reading = thread::spawn(move || {
             let lines = BufReader::new(reader).lines().map(Result::unwrap);
@@ -480,7 +480,7 @@ mod tests {
     #[tokio::test]
     async fn a_reader_that_goes_away_is_noticed() {
         let (reader, output) = io::pipe().unwrap();
-        let writer = Writer::start(Output::of(output).unwrap()).unwrap();
+        let writer = Writer::start(Output::of(output)).unwrap();
         wait_until_idle(&writer);
         drop(reader);
         writer.control(b"x\n").await.unwrap();

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::cli::exit::Failure;
 use crate::record::transcript::Transcript;
+use crate::sys::descriptors;
 
 /// An agent that was started, with pipes to it.
 pub(super) struct Peer {
@@ -23,13 +24,10 @@ impl Peer {
         let cannot =
             |error: std::io::Error| Failure::new(format!("cannot start the agent: {error}"));
         let program = std::env::current_exe().map_err(cannot)?;
-        let mut child = Command::new(program)
-            .args(["serve", "--store"])
-            .arg(folder)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(cannot)?;
+        let mut command = Command::new(program);
+        command.args(["serve", "--store"]).arg(folder);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = descriptors::spawn(&mut command).map_err(cannot)?;
         match (child.stdin.take(), child.stdout.take()) {
             (Some(input), Some(output)) => Ok(Self {
                 child,

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::sys::descriptors;
+
 use super::guard::Guard;
 use super::signal::{Signal, is_there, signal};
 
@@ -35,7 +37,7 @@ pub(super) struct Group {
 pub(super) fn spawn(command: &mut Command) -> io::Result<Child> {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
-    command.spawn()
+    descriptors::spawn(command)
 }
 
 /// Starts the guard program, if given, for a process. The guard inherits `outputs`.

@@ -112,39 +112,52 @@ impl fmt::Debug for Stream {
     }
 }
 
-/// What the other end reads. When it is dropped, the other end sees that there is no more.
+/// What the other end writes.
 #[cfg(unix)]
-struct Output(std::os::unix::net::UnixStream);
+struct SocketInput(Arc<std::os::unix::net::UnixStream>);
 
 #[cfg(unix)]
-impl Write for Output {
+impl Read for SocketInput {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        (&*self.0).read(buffer)
+    }
+}
+
+/// What the other end reads. When it is dropped, the other end sees that there is no more.
+#[cfg(unix)]
+struct SocketOutput(Arc<std::os::unix::net::UnixStream>);
+
+#[cfg(unix)]
+impl Write for SocketOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
+        (&*self.0).write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        (&*self.0).flush()
     }
 }
 
 #[cfg(unix)]
-impl Drop for Output {
+impl Drop for SocketOutput {
     fn drop(&mut self) {
         // It may be closed already.
         self.0.shutdown(std::net::Shutdown::Write).ok();
     }
 }
 
+/// The parts of a connection, which share its one descriptor.
 #[cfg(unix)]
-fn stream(socket: std::os::unix::net::UnixStream) -> io::Result<Stream> {
-    let (output, closer) = (socket.try_clone()?, socket.try_clone()?);
-    Ok(Stream {
-        at_once: AtOnce::of(&socket)?,
-        input: Box::new(socket),
-        output: Box::new(Output(output)),
+fn stream(socket: std::os::unix::net::UnixStream) -> Stream {
+    let socket = Arc::new(socket);
+    let closed = socket.clone();
+    Stream {
+        at_once: AtOnce::of(socket.clone()),
+        output: Box::new(SocketOutput(socket.clone())),
+        input: Box::new(SocketInput(socket)),
         closer: Closer::new(move || {
             // It may be closed already.
-            closer.shutdown(std::net::Shutdown::Both).ok();
+            closed.shutdown(std::net::Shutdown::Both).ok();
         }),
-    })
+    }
 }

@@ -1,7 +1,6 @@
 //! Systems without sockets.
 
 use std::convert::Infallible;
-use std::io;
 
 use super::Stream;
 
@@ -12,7 +11,7 @@ pub struct Listener(Infallible);
 impl Listener {
     /// Waits for the next connection of a process of the same user.
     #[expect(clippy::unused_async, reason = "where there are sockets, it waits")]
-    pub async fn accept(&mut self) -> io::Result<Stream> {
+    pub async fn accept(&mut self, _: &[u8]) -> Stream {
         match self.0 {}
     }
 }

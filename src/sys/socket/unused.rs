@@ -11,7 +11,9 @@ use std::time::{Duration, SystemTime};
 
 use crate::sys::boot::is_running;
 
-use super::real::{POINTER, SOCKET, connect, remove as remove_file, short_folder};
+use super::real::{
+    POINTER, SOCKET, connect, is_short, pointed, remove as remove_file, remove_own_folder,
+};
 
 /// How old a socket is before it is looked at. A new one may not be listened on yet, and one of a
 /// process in a virtual machine that has the folder, too, looks unused from here.
@@ -41,8 +43,12 @@ pub(super) fn remove(folder: &Path, age: Duration) -> io::Result<usize> {
             continue;
         }
         // Without the pointer, nothing would find the socket again.
-        if extension == Some(POINTER) {
-            remove_file(&short_folder().join(name))?;
+        if extension == Some(POINTER)
+            && let Ok(socket) = pointed(&path)
+            && socket.parent().is_some_and(is_short)
+        {
+            remove_file(&socket)?;
+            remove_own_folder(&socket);
         }
         remove_file(&path)?;
         removed += 1;
@@ -70,7 +76,7 @@ fn is_listened_on(folder: &Path, name: &str) -> bool {
 mod tests {
     use std::os::unix::net::UnixListener;
 
-    use super::super::real::{LONGEST, listen};
+    use super::super::real::{LONGEST, listen, short_folder};
     use super::*;
 
     /// A process number that no process has.

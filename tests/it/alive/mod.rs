@@ -1,5 +1,7 @@
 //! Processes that run out of disk, descriptors, memory or readers of their log: only those who ask
-//! for what is missing are told, and everything else goes on.
+//! for what is missing are refused, and everything else goes on.
 
+mod descriptors;
 mod logs;
+mod sockets;
 mod stage;

@@ -101,6 +101,12 @@ impl Stage {
         format!("{slash}flood {updates} {bytes}")
     }
 
+    /// The agents that run.
+    #[cfg(target_os = "linux")]
+    pub(super) fn agents(&self) -> Vec<u32> {
+        self.agent.running()
+    }
+
     /// What is live, as `rejoin ps --json` says it.
     pub(super) fn live(&self) -> Value {
         serde_json::from_str(&runs(&self.store, &["ps", "--json"])).expect("JSON")

@@ -332,6 +332,11 @@ impl Peer {
         std::mem::take(&mut self.answers).into_values().collect()
     }
 
+    /// The id of its process.
+    pub(super) fn id(&self) -> u32 {
+        self.process.process()
+    }
+
     /// Ends the input, and waits for the process.
     #[track_caller]
     pub(super) fn leave(mut self) {

@@ -39,6 +39,28 @@ fn new_session(store: &Path) -> (Peer, String) {
     (owner, session)
 }
 
+/// A process that does nothing until this is dropped.
+struct Stopped(u32);
+
+impl Stopped {
+    fn new(process: u32) -> Self {
+        Self::signal(process, "STOP");
+        Self(process)
+    }
+
+    fn signal(process: u32, signal: &str) {
+        let kill = format!("kill -{signal} {process}");
+        let sent = Command::new("sh").args(["-c", &kill]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "{kill}");
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        Self::signal(self.0, "CONT");
+    }
+}
+
 /// The socket of the only process.
 fn socket(store: &Path) -> PathBuf {
     let run = fs::read_dir(store.join("run")).unwrap();
@@ -91,6 +113,8 @@ fn a_socket_of_another_user_or_a_link_in_its_place_is_not_used() {
     let (owner, session) = new_session(&store);
     assert!(reaches(&store, &session));
     let socket = socket(&store);
+    // It would make its socket anew.
+    let stopped = Stopped::new(owner.id());
     // Another program listens where a link leads.
     let planted = folder.path().join("planted.sock");
     let listener = UnixListener::bind(&planted).unwrap();
@@ -106,6 +130,7 @@ fn a_socket_of_another_user_or_a_link_in_its_place_is_not_used() {
         assert!(!reaches(&store, &session));
         drop(listener);
     }
+    drop(stopped);
     owner.leave();
 }
 
@@ -120,10 +145,12 @@ fn a_pointer_that_is_a_link_is_not_used() {
     let pointer = files
         .find(|path| path.extension().is_some_and(|of| of == "at"))
         .expect("the path is too long for a socket");
+    let stopped = Stopped::new(owner.id());
     let copy = folder.path().join("copy");
     fs::rename(&pointer, &copy).unwrap();
     symlink(&copy, &pointer).unwrap();
     assert!(!reaches(&store, &session));
+    drop(stopped);
     owner.leave();
 }
 
@@ -167,7 +194,10 @@ fn publish(folder: &Path) {
 fn of_nobody(command: Command, folder: &Path) -> Command {
     let copy = folder.join("rejoin");
     if !copy.exists() {
-        fs::copy(command.get_program(), &copy).unwrap();
+        // A copy cannot be started while another test, which is starting a process, has it open.
+        if fs::hard_link(command.get_program(), &copy).is_err() {
+            fs::copy(command.get_program(), &copy).unwrap();
+        }
     }
     let mut other = Command::new(copy);
     other.args(command.get_args()).env("HOME", folder);

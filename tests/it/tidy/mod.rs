@@ -64,6 +64,11 @@ fn no_macro_prints() {
 }
 
 #[test]
+fn processes_are_started_in_one_place() {
+    check(&rules::starts(&rust_files("src")));
+}
+
+#[test]
 fn no_file_names_the_machine_it_was_written_on() {
     let files = tracked_files();
     assert!(files.len() > 10, "the tree was not found");

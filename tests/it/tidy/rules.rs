@@ -153,6 +153,21 @@ pub(crate) fn silent(files: &[SourceFile]) -> Vec<String> {
     wrong
 }
 
+/// Processes are started in one place, which gives them the limit of descriptors that rejoin had.
+pub(crate) fn starts(files: &[SourceFile]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for file in files {
+        let code = file.text.split("#[cfg(all(test").next().unwrap_or_default();
+        if file.path != "src/sys/descriptors.rs" && code.contains(".spawn()") {
+            wrong.push(format!(
+                "{}: start processes by `sys::descriptors::spawn`",
+                file.path
+            ));
+        }
+    }
+    wrong
+}
+
 /// Nothing names the machine it was written on.
 pub(crate) fn machine(files: &[SourceFile]) -> Vec<String> {
     let mut wrong = Vec::new();
