@@ -8,6 +8,15 @@ pub(super) fn count(number: usize, thing: &str) -> String {
     format!("{} {thing}{ending}", grouped(number))
 }
 
+/// How many keys and tokens were masked.
+pub(super) fn masked_keys(number: usize) -> String {
+    match number {
+        0 => "no key or token was found that could be masked".to_owned(),
+        1 => "masked 1 key or token".to_owned(),
+        number => format!("masked {} keys and tokens", grouped(number)),
+    }
+}
+
 /// Parses a number from the command line.
 pub(super) fn number(text: &str) -> Result<usize, String> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

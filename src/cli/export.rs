@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 
 use crate::export::{self, Format, Options};
+use crate::redact::Redactor;
 
-use super::count::number;
+use super::count::{masked_keys, number};
 use super::exit::Failure;
 use super::global::Global;
+use super::note::note;
 use super::output::Output;
 use super::page_file::PrivateFile;
 use super::printable::{printable, printable_json};
@@ -73,8 +75,9 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     let context = Context::of_sources(global, &args.sources)?;
     let mut reader = context.read(&find_readable(&context, &args.id)?)?;
     let form = Form::of(args);
+    let redactor = args.redact.then(Redactor::default);
     let options = Options {
-        redact: args.redact,
+        redact: redactor.as_ref(),
         last: args.last.map(|last| last as u64),
     };
     let safe = |text: &str| match form {
@@ -87,7 +90,9 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         export::write(&mut reader, form.format(), options, &mut |text| {
             file.write(&safe(text))
         })?;
-        return file.finish();
+        file.finish()?;
+        say_masked(global, redactor.as_ref());
+        return Ok(());
     }
     if output.is_terminal() && matches!(form, Form::Html) {
         let why = "a page is for a browser, not for a terminal";
@@ -95,5 +100,14 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     }
     export::write(&mut reader, form.format(), options, &mut |text| {
         output.raw(&safe(text))
-    })
+    })?;
+    say_masked(global, redactor.as_ref());
+    Ok(())
+}
+
+/// Says how many keys and tokens were masked, if they were to be.
+pub(super) fn say_masked(global: &Global, redactor: Option<&Redactor>) {
+    if let Some(redactor) = redactor {
+        note(global, &masked_keys(redactor.masked()), None);
+    }
 }

@@ -13,6 +13,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use crate::redact::command::masked_command;
 use crate::server::Keep;
 use crate::store::{Durability, Holder, Store};
 use crate::sys::Sys;
@@ -172,12 +173,12 @@ pub(super) fn detach(global: &Global) -> Result<(), Failure> {
 /// What the host of this command line is for.
 pub(super) fn keep(store: &Path, unused: Timeout) -> Keep {
     let store = Store::at(store, Sys::real(), Durability::Os);
-    let arguments = own_arguments();
+    let arguments: Vec<String> = own_arguments()
+        .map(|argument| argument.to_string_lossy().into_owned())
+        .collect();
     Keep {
         name: name(&store),
-        command: arguments
-            .map(|argument| argument.to_string_lossy().into_owned())
-            .collect(),
+        command: masked_command(arguments.iter().map(String::as_str)),
         unused: unused.0,
     }
 }

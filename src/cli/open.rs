@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use crate::export::{self, Format, Options};
+use crate::redact::Redactor;
 use crate::store::Reader;
 
 use super::exit::Failure;
+use super::export::say_masked;
 use super::global::Global;
 use super::note::note;
 use super::output::Output;
@@ -31,12 +33,17 @@ pub(super) struct Args {
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let context = Context::of_sources(global, &args.sources)?;
     let mut reader = context.read(&find_readable(&context, &args.id)?)?;
-    let path = write_page(&mut reader, args.redact)?;
+    let redactor = args.redact.then(Redactor::default);
+    let path = write_page(&mut reader, redactor.as_ref())?;
+    say_masked(global, redactor.as_ref());
     show(global, &path, output)
 }
 
 /// Writes the page of a session, and returns its path.
-pub(super) fn write_page(reader: &mut Reader, redact: bool) -> Result<PathBuf, Failure> {
+pub(super) fn write_page(
+    reader: &mut Reader,
+    redact: Option<&Redactor>,
+) -> Result<PathBuf, Failure> {
     let path = page_file::page(&page_file::name_of(reader.id()))?;
     let mut file = PrivateFile::create(&path)?;
     let options = Options {

@@ -6,22 +6,22 @@ use serde_json::{Value, json};
 
 use crate::index::Summary;
 use crate::json;
+use crate::record::title::title;
 use crate::record::{Kind, OpenTurns};
-use crate::redact;
+use crate::redact::Redactor;
 use crate::replay::{self, Replay};
 use crate::store::{DamageReport, Reader, Scan, StoreError};
-use crate::sys::SessionId;
 
 /// How a conversation is exported.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
-    /// Mask keys and tokens.
-    pub redact: bool,
+pub struct Options<'a> {
+    /// What masks keys and tokens, if they are to be masked.
+    pub redact: Option<&'a Redactor>,
     /// Only the last turns, this many of them.
     pub last: Option<u64>,
 }
 
-impl Options {
+impl Options<'_> {
     /// How many of the turns in a log are left out.
     pub(super) fn skipped(self, scan: &Scan) -> u64 {
         let turns = scan.prompts.len() as u64;
@@ -29,10 +29,9 @@ impl Options {
     }
 
     pub(super) fn apply(self, json: &str) -> Cow<'_, str> {
-        if self.redact {
-            redact::payload(json)
-        } else {
-            json.into()
+        match self.redact {
+            Some(redactor) => redactor.payload(json),
+            None => json.into(),
         }
     }
 }
@@ -51,13 +50,20 @@ pub(super) enum Event<'a> {
     Damage(&'a DamageReport),
 }
 
-/// What is known of a session as a whole.
-pub(super) fn about(scan: &Scan, id: &SessionId, options: Options) -> Value {
+/// What is known of a session as a whole. `scan` is what was read of its log.
+pub(super) fn about(
+    reader: &mut Reader,
+    scan: &Scan,
+    options: Options<'_>,
+) -> Result<Value, StoreError> {
     let summary = Summary::of(scan);
+    if let Some(redactor) = options.redact {
+        expect_titles(reader, scan, redactor)?;
+    }
     let cost = summary.activity.cost.as_deref().and_then(json::tree);
     let damage: Vec<String> = scan.damage.iter().map(ToString::to_string).collect();
     let session = json!({
-        "sessionId": id.as_str(),
+        "sessionId": reader.id().as_str(),
         "title": summary.title,
         "cwd": summary.cwd,
         "agent": summary.source,
@@ -69,7 +75,23 @@ pub(super) fn about(scan: &Scan, id: &SessionId, options: Options) -> Value {
         "damage": damage,
     });
     let redacted = options.apply(&session.to_string()).into_owned();
-    json::tree(&redacted).unwrap_or(session)
+    Ok(json::tree(&redacted).unwrap_or(session))
+}
+
+/// Lets the redactor see the prompt whose beginning may be the title.
+fn expect_titles(reader: &mut Reader, scan: &Scan, redactor: &Redactor) -> Result<(), StoreError> {
+    for &prompt in &scan.prompts {
+        reader.seek(prompt);
+        let Some(entry) = reader.next()? else {
+            break;
+        };
+        redactor.expect(entry.record.payload);
+        if title(entry.record.payload).is_some() {
+            break;
+        }
+    }
+    reader.seek(0);
+    Ok(())
 }
 
 /// What is read of a log.
@@ -86,7 +108,7 @@ pub(super) struct Range<'a> {
 /// Calls `visit` with each part of the conversation, in the order in which a load would show them.
 pub(super) fn read<E: From<StoreError>>(
     reader: &mut Reader,
-    options: Options,
+    options: Options<'_>,
     range: Range<'_>,
     visit: &mut dyn FnMut(Event<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
@@ -157,7 +179,7 @@ pub(super) fn read<E: From<StoreError>>(
 /// Passes on the updates in `lines` and empties it.
 fn take<E>(
     lines: &mut Vec<u8>,
-    options: Options,
+    options: Options<'_>,
     visit: &mut dyn FnMut(Event<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let text = String::from_utf8_lossy(lines);

@@ -9,11 +9,11 @@ const VERSION: u32 = 1;
 
 pub(super) fn write<E: From<StoreError>>(
     reader: &mut Reader,
-    options: Options,
+    options: Options<'_>,
     put: &mut dyn FnMut(&str) -> Result<(), E>,
 ) -> Result<(), E> {
     let scan = reader.scan()?;
-    let session = about(&scan, reader.id(), options);
+    let session = about(reader, &scan, options)?;
     put(&format!(
         "{{\n\"rejoinExport\": {VERSION},\n\"session\": {session},\n\"updates\": ["
     ))?;

@@ -16,7 +16,7 @@ use super::plain::{one_line, plain};
 
 pub(super) fn write<E: From<StoreError>>(
     reader: &mut Reader,
-    options: Options,
+    options: Options<'_>,
     put: &mut dyn FnMut(&str) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut titles = HashMap::new();

@@ -28,7 +28,7 @@ pub enum Format {
 pub fn write<E: From<StoreError>>(
     reader: &mut Reader,
     format: Format,
-    options: Options,
+    options: Options<'_>,
     put: &mut dyn FnMut(&str) -> Result<(), E>,
 ) -> Result<(), E> {
     match format {

@@ -21,11 +21,11 @@ const NEXT_ELEMENT: &str = "</script>\n<script type=\"application/json\">\n";
 
 pub(super) fn write<E: From<StoreError>>(
     reader: &mut Reader,
-    options: Options,
+    options: Options<'_>,
     put: &mut dyn FnMut(&str) -> Result<(), E>,
 ) -> Result<(), E> {
     let scan = reader.scan()?;
-    let session = about(&scan, reader.id(), options);
+    let session = about(reader, &scan, options)?;
     let title = session["title"].as_str().unwrap_or("Conversation");
     let (before, after) = split(PAGE, title);
     put(&before)?;

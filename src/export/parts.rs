@@ -53,14 +53,14 @@ pub struct Said<'a> {
 
 /// How to read a conversation in parts.
 #[derive(Clone, Copy, Debug)]
-pub struct Choice {
+pub struct Choice<'a> {
     /// How it is exported.
-    pub options: Options,
+    pub options: Options<'a>,
     /// The length of a part, in bytes.
     pub longest: usize,
 }
 
-impl Default for Choice {
+impl Default for Choice<'_> {
     fn default() -> Self {
         Self {
             options: Options::default(),
@@ -81,14 +81,14 @@ pub struct Start {
 /// Calls `visit` with each part of the conversation in a log. Returns where the last turn begins.
 pub fn read<E: From<StoreError>>(
     reader: &mut Reader,
-    choice: Choice,
+    choice: Choice<'_>,
     visit: &mut dyn FnMut(Part<'_>) -> Result<(), E>,
 ) -> Result<Start, E> {
     let options = choice.options;
     let mut ends = Ends::new(options, Start::default());
     let scan = reader.scan_with(&mut |entry| ends.entry(entry))?;
     let (ends, last) = ends.done();
-    visit(Part::Session(&about(&scan, reader.id(), options)))?;
+    visit(Part::Session(&about(reader, &scan, options)?))?;
     let range = Range {
         skipped: options.skipped(&scan),
         earlier: 0,
@@ -102,7 +102,7 @@ pub fn read<E: From<StoreError>>(
 pub fn read_on<E: From<StoreError>>(
     reader: &mut Reader,
     from: Start,
-    choice: Choice,
+    choice: Choice<'_>,
     visit: &mut dyn FnMut(Part<'_>) -> Result<(), E>,
 ) -> Result<Start, E> {
     let mut ends = Ends::new(choice.options, from);
@@ -125,7 +125,7 @@ pub fn read_on<E: From<StoreError>>(
 /// Calls `visit` with the parts of a range of the log.
 fn said<E: From<StoreError>>(
     reader: &mut Reader,
-    choice: Choice,
+    choice: Choice<'_>,
     ends: HashMap<u64, String>,
     range: Range<'_>,
     visit: &mut dyn FnMut(Part<'_>) -> Result<(), E>,
@@ -151,16 +151,16 @@ fn said<E: From<StoreError>>(
 }
 
 /// How turns ended that did not end as usual.
-struct Ends {
-    options: Options,
+struct Ends<'o> {
+    options: Options<'o>,
     how: HashMap<u64, String>,
     open: OpenTurns<u64>,
     turns: u64,
     last: Start,
 }
 
-impl Ends {
-    fn new(options: Options, from: Start) -> Self {
+impl<'o> Ends<'o> {
+    fn new(options: Options<'o>, from: Start) -> Self {
         Self {
             options,
             how: HashMap::new(),

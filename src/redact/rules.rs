@@ -1,4 +1,4 @@
-//! The rules of gitleaks: which texts are keys and tokens.
+//! Which texts are keys and tokens: the rules of gitleaks, and those of `kinds.rs`.
 //!
 //! A rule has keywords, one of which is in every text that it finds something in. So a text is
 //! searched once for all keywords, and only the rules of those that are in it are compiled and run.
@@ -8,12 +8,16 @@ use std::ops::Range;
 use std::sync::{LazyLock, OnceLock};
 
 use aho_corasick::AhoCorasick;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 use regex::bytes::{Captures, Regex, RegexBuilder};
 use serde::Deserialize;
 
+use super::kinds;
+
 /// A secret in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FoundSecret {
     /// Where it is.
     pub(super) at: Range<usize>,
     /// The rule that found it.
@@ -25,14 +29,21 @@ pub(super) static RULES: LazyLock<Rules> = LazyLock::new(Rules::read);
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct File {
+struct RuleFile {
     allowed_secrets: Vec<String>,
     rules: Vec<Rule>,
 }
 
+/// How patterns of gitleaks end: a key is followed by white space, a quotation mark or a semicolon.
+const GITLEAKS_END: &str = r#"(?:[\x60'"\s;]|\\[nr]|$)"#;
+
+/// What may follow a key with letters of its own in a conversation: all that is no part of it.
+const ANY_END: &str = r"(?:[^\w-]|$)";
+
+/// A rule.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Rule {
+pub(super) struct Rule {
     id: String,
     pattern: String,
     keywords: Vec<String>,
@@ -49,6 +60,9 @@ struct Rule {
     /// Words that no secret has.
     #[serde(default)]
     stopwords: Vec<String>,
+    /// The secret is a user and a password in base64.
+    #[serde(skip)]
+    is_login: bool,
     #[serde(skip)]
     compiled: OnceLock<Compiled>,
 }
@@ -76,7 +90,23 @@ pub(super) struct Rules {
 impl Rules {
     fn read() -> Self {
         let file = serde_json::from_str(include_str!("gitleaks.json"));
-        let file: File = file.expect("the file is a part of the program, and tested");
+        let mut file: RuleFile = file.expect("the file is a part of the program, and tested");
+        for rule in &mut file.rules {
+            let has_letters = [r"\b(", r"(?i)\b("]
+                .iter()
+                .any(|start| rule.pattern.starts_with(start));
+            if let Some(key) = rule
+                .pattern
+                .strip_suffix(GITLEAKS_END)
+                .filter(|_| has_letters)
+            {
+                rule.pattern = format!("{key}{ANY_END}");
+            }
+        }
+        // The rule for anything stays the last one.
+        let anything = file.rules.pop();
+        file.rules.extend(kinds::rules());
+        file.rules.extend(anything);
         let mut of_keyword: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (at, rule) in file.rules.iter().enumerate() {
             for keyword in &rule.keywords {
@@ -97,7 +127,7 @@ impl Rules {
     }
 
     /// The secrets in a text, in order, none within another.
-    pub(super) fn find(&'static self, text: &str) -> Vec<Found> {
+    pub(super) fn find(&'static self, text: &str) -> Vec<FoundSecret> {
         if !self.has_keyword(text) {
             return Vec::new();
         }
@@ -125,7 +155,7 @@ impl Rules {
         found
     }
 
-    fn apply(&self, rule: &'static Rule, text: &str, found: &mut Vec<Found>) {
+    fn apply(&self, rule: &'static Rule, text: &str, found: &mut Vec<FoundSecret>) {
         let patterns = rule.compiled.get_or_init(|| rule.compile());
         for captures in patterns.pattern.captures_iter(text.as_bytes()) {
             let Some((at, whole)) = secret(rule, &captures) else {
@@ -139,6 +169,7 @@ impl Rules {
                 stopwords.is_some_and(|stopwords| stopwords.is_match(secret))
             };
             if entropy(secret) <= rule.entropy
+                || rule.is_login && !is_login(secret)
                 || is_allowed(&self.allowed_secrets, secret)
                 || is_allowed(&patterns.allowed_secrets, secret)
                 || is_allowed(&patterns.allowed_matches, whole)
@@ -148,12 +179,48 @@ impl Rules {
             }
             // Patterns match bytes.
             let at = text.floor_char_boundary(at.start)..text.ceil_char_boundary(at.end);
-            found.push(Found { at, rule: &rule.id });
+            found.push(FoundSecret { at, rule: &rule.id });
         }
     }
 }
 
 impl Rule {
+    /// A rule with these keywords, whose secret is the first part of the pattern.
+    pub(super) fn new(id: &str, keywords: &[&str], pattern: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            pattern: pattern.to_owned(),
+            keywords: keywords.iter().map(|&keyword| keyword.to_owned()).collect(),
+            entropy: 0.0,
+            group: None,
+            allowed_secrets: Vec::new(),
+            allowed_matches: Vec::new(),
+            stopwords: Vec::new(),
+            is_login: false,
+            compiled: OnceLock::new(),
+        }
+    }
+
+    /// A rule whose secrets have more than this many bits for each byte.
+    pub(super) fn with_entropy(self, entropy: f64) -> Self {
+        Self { entropy, ..self }
+    }
+
+    /// A rule for which secrets of these patterns are none.
+    pub(super) fn allowing(mut self, patterns: &[&str]) -> Self {
+        let patterns = patterns.iter().map(|&pattern| pattern.to_owned());
+        self.allowed_secrets.extend(patterns);
+        self
+    }
+
+    /// A rule whose secrets are a user and a password in base64.
+    pub(super) fn of_logins(self) -> Self {
+        Self {
+            is_login: true,
+            ..self
+        }
+    }
+
     fn compile(&self) -> Compiled {
         let all = |patterns: &[String]| patterns.iter().map(|it| compiled(it)).collect();
         Compiled {
@@ -193,6 +260,17 @@ fn secret<'a>(rule: &Rule, captures: &Captures<'a>) -> Option<(Range<usize>, &'a
     Some((part.unwrap_or(whole).range(), whole.as_bytes()))
 }
 
+/// Whether a text is a user and a password in base64.
+fn is_login(text: &[u8]) -> bool {
+    let end = text.iter().rposition(|byte| *byte != b'=');
+    let text = &text[..end.map_or(0, |end| end + 1)];
+    let decoded = STANDARD_NO_PAD.decode(text).unwrap_or_default();
+    let login = std::str::from_utf8(&decoded).unwrap_or_default();
+    let is_shown = login.chars().all(|c| !c.is_control());
+    let password = login.split_once(':').map(|(_, password)| password);
+    is_shown && password.is_some_and(|password| !password.is_empty())
+}
+
 /// How many bits of information a byte of a text has (Shannon).
 fn entropy(text: &[u8]) -> f64 {
     let mut counts = [0_u32; 256];
@@ -217,7 +295,7 @@ mod tests {
     #[test]
     fn every_rule_compiles() {
         let rules = &RULES.all;
-        assert!(rules.len() > 200);
+        assert!(rules.len() > 280);
         for rule in rules {
             let compiled = rule.compile();
             assert!(

@@ -20,7 +20,7 @@ use super::serve::Options;
 pub struct Keep {
     /// The name by which it is found.
     pub name: String,
-    /// The command line that it serves.
+    /// The command line that it serves, without keys: it is written and shown.
     pub command: Vec<String>,
     /// How long it waits for a client while nothing is done; for ever if `None`.
     pub unused: Option<Duration>,

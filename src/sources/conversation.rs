@@ -1,6 +1,5 @@
 //! A conversation as the records of a log, put together in the order in which it is read.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -8,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::record::{Kind, title};
-use crate::redact;
+use crate::redact::Redactor;
 use crate::sys::Timestamp;
 
 use super::content;
@@ -42,11 +41,16 @@ impl Conversation {
         self
     }
 
-    /// Masks the keys and tokens in it.
-    pub(super) fn redact(&mut self) {
-        for entry in &mut self.entries {
-            if let Cow::Owned(masked) = redact::payload(&entry.payload) {
-                entry.payload = masked;
+    /// Lets a redactor see the prompts whose beginnings may be the title.
+    pub(super) fn expect_titles(&self, redactor: &Redactor) {
+        let prompts = self
+            .entries
+            .iter()
+            .filter(|entry| entry.kind == Kind::Prompt);
+        for prompt in prompts {
+            redactor.expect(&prompt.payload);
+            if title::title(&prompt.payload).is_some() {
+                break;
             }
         }
     }
@@ -66,9 +70,12 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The same as the store takes it.
-    pub(super) fn as_record(&self) -> (Timestamp, Kind, Option<&str>, &str) {
-        (self.at, self.kind, self.id.as_deref(), &self.payload)
+    /// The record with this payload, as the store takes it.
+    pub(super) fn as_record<'a>(
+        &'a self,
+        payload: &'a str,
+    ) -> (Timestamp, Kind, Option<&'a str>, &'a str) {
+        (self.at, self.kind, self.id.as_deref(), payload)
     }
 }
 

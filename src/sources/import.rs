@@ -4,6 +4,7 @@
 //! tool's own id. A conversation that has grown since is continued in the copy. A copy that was
 //! continued here, or that the user deleted, is left as it is.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io;
 use std::path::Path;
@@ -13,7 +14,7 @@ use crate::json;
 use crate::index::{Catalog, ListError};
 use crate::record::header::{Implementation, Workspace};
 use crate::record::{AgentSessionId, Header, Kind, Record, metadata, subagents};
-use crate::redact;
+use crate::redact::{self, Redactor};
 use crate::store::{self, CALL_INTERRUPTED, Reader, Store, StoreError, Sync, log_in_memory};
 use crate::sys::{SessionId, Timestamp, path};
 
@@ -75,7 +76,8 @@ pub struct Importer<'a> {
     /// The folder of a session whose tool has recorded none.
     home: &'a Path,
     deleted: HashSet<SessionId>,
-    redacts: bool,
+    /// What masks keys and tokens, if they are to be masked.
+    redactor: Option<Redactor>,
 }
 
 impl<'a> Importer<'a> {
@@ -87,23 +89,26 @@ impl<'a> Importer<'a> {
             catalog,
             home,
             deleted: deleted.collect(),
-            redacts: false,
+            redactor: None,
         })
     }
 
     /// The same, which masks keys and tokens in what it writes.
     #[must_use]
     pub fn redacting(mut self, redacts: bool) -> Self {
-        self.redacts = redacts;
+        self.redactor = redacts.then(Redactor::default);
         self
+    }
+
+    /// How many different keys and tokens were masked in what was written; none if nothing is
+    /// masked.
+    pub fn masked(&self) -> Option<usize> {
+        self.redactor.as_ref().map(Redactor::masked)
     }
 
     /// Imports a conversation, or what is new of it.
     pub fn import(&self, source: &Source, found: &Found) -> Result<Report, ImportError> {
-        let mut conversation = source.read(found)?;
-        if self.redacts {
-            conversation.redact();
-        }
+        let conversation = source.read(found)?;
         let (unknown, damaged) = (conversation.unknown, conversation.damaged);
         if unknown + damaged > 0 {
             let path = found.path.display();
@@ -117,11 +122,11 @@ impl<'a> Importer<'a> {
             outcome,
             unknown,
             damaged,
-            keeps_secrets: keeps_secrets && self.redacts,
+            keeps_secrets,
         })
     }
 
-    /// Returns also whether the session's log differs in what is masked.
+    /// Returns also whether the session's log has something that would be masked now.
     fn write(
         &self,
         id: &SessionId,
@@ -155,7 +160,9 @@ impl<'a> Importer<'a> {
         }
         let header = header(id, source, conversation, self.home);
         let agent = agent(source, conversation);
-        let records = records(conversation, began, &agent);
+        let entries: Vec<&Entry> = conversation.entries.iter().collect();
+        let payloads = self.payloads(conversation, &entries);
+        let records = records(&entries, &payloads, began, &agent);
         match self.store.create_dated(id, &header, began, records) {
             Ok(_) => Ok(Outcome::Imported),
             // Another process was first.
@@ -171,14 +178,15 @@ impl<'a> Importer<'a> {
         conversation: &Conversation,
     ) -> Result<(Outcome, bool), StoreError> {
         let mut comparison = Comparison::new(conversation);
+        let mut keeps_secrets = false;
         let mut reader = self.store.read(id)?;
         while let Some(entry) = reader.next()? {
             comparison.record(&entry.record);
+            keeps_secrets = keeps_secrets || self.would_mask(entry.record.payload);
         }
-        let differs_masked = comparison.differs_masked;
         match comparison.into_new() {
-            None => return Ok((Outcome::Differs, differs_masked)),
-            Some(new) if new.is_empty() => return Ok((Outcome::Unchanged, differs_masked)),
+            None => return Ok((Outcome::Differs, keeps_secrets)),
+            Some(new) if new.is_empty() => return Ok((Outcome::Unchanged, keeps_secrets)),
             // Until the log is locked, another process may append to it.
             Some(_) => {}
         }
@@ -186,14 +194,38 @@ impl<'a> Importer<'a> {
         let mut visit = |entry: &store::Entry<'_>| comparison.record(&entry.record);
         let mut opened = self.store.open_log_with(id, &mut visit)?;
         let Some(new) = comparison.into_new() else {
-            return Ok((Outcome::Differs, differs_masked));
+            return Ok((Outcome::Differs, keeps_secrets));
         };
         if new.is_empty() {
-            return Ok((Outcome::Unchanged, differs_masked));
+            return Ok((Outcome::Unchanged, keeps_secrets));
         }
-        let records = new.into_iter().map(Entry::as_record);
+        let payloads = self.payloads(conversation, &new);
+        let records = new.iter().zip(&payloads);
+        let records = records.map(|(entry, payload)| entry.as_record(payload));
         opened.log.append_dated(records, Sync::Turn)?;
-        Ok((Outcome::Extended, differs_masked))
+        Ok((Outcome::Extended, keeps_secrets))
+    }
+
+    /// Whether a payload has something that is masked here.
+    fn would_mask(&self, payload: &str) -> bool {
+        self.redactor.is_some() && matches!(redact::payload(payload), Cow::Owned(_))
+    }
+
+    /// The payloads of these entries of a conversation as they are written.
+    fn payloads<'c>(
+        &self,
+        conversation: &Conversation,
+        entries: &[&'c Entry],
+    ) -> Vec<Cow<'c, str>> {
+        if let Some(redactor) = &self.redactor {
+            redactor.next_conversation();
+            conversation.expect_titles(redactor);
+        }
+        let written = entries.iter().map(|entry| match &self.redactor {
+            Some(redactor) => redactor.payload(&entry.payload),
+            None => Cow::Borrowed(entry.payload.as_str()),
+        });
+        written.collect()
     }
 }
 
@@ -217,14 +249,16 @@ fn agent(source: &Source, conversation: &Conversation) -> String {
     )
 }
 
-/// The records of a session: the one that names its agent, then the history.
+/// The records of a session: the one that names its agent, then the history with these payloads.
 fn records<'a>(
-    conversation: &'a Conversation,
+    entries: &'a [&'a Entry],
+    payloads: &'a [Cow<'a, str>],
     began: Timestamp,
     agent: &'a str,
 ) -> impl Iterator<Item = (Timestamp, Kind, Option<&'a str>, &'a str)> {
     let first = std::iter::once((began, Kind::AgentSessionId, None, agent));
-    first.chain(conversation.entries.iter().map(Entry::as_record))
+    let history = entries.iter().zip(payloads);
+    first.chain(history.map(|(entry, payload)| entry.as_record(payload)))
 }
 
 /// How many records a log has before those of an imported history.
@@ -243,7 +277,10 @@ pub(super) fn log(
     };
     let header = header(&id, source, &conversation, home);
     let agent = agent(source, &conversation);
-    let records = records(&conversation, began, &agent);
+    let entries: Vec<&Entry> = conversation.entries.iter().collect();
+    let payloads = entries.iter().map(|entry| entry.payload.as_str().into());
+    let payloads: Vec<_> = payloads.collect();
+    let records = records(&entries, &payloads, began, &agent);
     Ok(Some(log_in_memory(&id, &header, began, records)?))
 }
 
@@ -264,8 +301,7 @@ pub(super) fn session_id(source: &Source, conversation: &Conversation) -> Option
 /// A conversation beside the log of its session, record by record.
 ///
 /// What was said and done is compared, not how turns ended, nor the ends of tool calls that were put
-/// for missing results: a later import may know better. Keys and tokens may be masked in one of them
-/// and not in the other.
+/// for missing results: a later import may know better. Keys and tokens may be masked in the log.
 #[derive(Debug)]
 struct Comparison<'a> {
     /// What the log does not have yet of the conversation, and of each of its subagents.
@@ -273,8 +309,6 @@ struct Comparison<'a> {
     /// The snapshots at the end, that are not in the log.
     snapshots: Vec<&'a Entry>,
     differs: bool,
-    /// Whether something is masked in one of them only.
-    differs_masked: bool,
     /// Whether a client has set the title.
     has_own_title: bool,
 }
@@ -293,7 +327,6 @@ impl<'a> Comparison<'a> {
             history,
             snapshots,
             differs: false,
-            differs_masked: false,
             has_own_title: false,
         }
     }
@@ -302,7 +335,7 @@ impl<'a> Comparison<'a> {
     fn record(&mut self, record: &Record<'_>) {
         if record.kind == Kind::Info {
             self.snapshots
-                .retain(|entry| is_alike(&entry.payload, record.payload).is_none());
+                .retain(|entry| !is_masked(&entry.payload, record.payload));
             self.has_own_title |= metadata::title_of_client(record.payload).is_some();
         }
         if !is_compared(record.kind, record.payload) {
@@ -317,12 +350,12 @@ impl<'a> Comparison<'a> {
         skip(history);
         let next = history.pop_front().map(|(_, next)| next);
         let next = next.filter(|next| next.kind == record.kind);
-        match next.and_then(|next| is_alike(&next.payload, record.payload)) {
-            Some(is_same) => self.differs_masked |= !is_same,
+        match next {
+            Some(next) if is_masked(&next.payload, record.payload) => {}
             // It may be known only later which call has started a subagent.
-            None if next.is_some() && !session.is_empty() && record.kind == Kind::Update => {}
-            None if session.is_empty() => self.differs = true,
-            None => history.clear(),
+            Some(_) if !session.is_empty() && record.kind == Kind::Update => {}
+            _ if session.is_empty() => self.differs = true,
+            _ => history.clear(),
         }
     }
 
@@ -366,12 +399,27 @@ fn skip(history: &mut VecDeque<(usize, &Entry)>) {
     }
 }
 
-/// Whether two payloads are the same but for what is masked, and if so, whether they are the same.
-fn is_alike(one: &str, other: &str) -> Option<bool> {
-    if one == other {
-        return Some(true);
+/// Whether a payload of a log is this one, but for what is masked in it: by which rules is not asked,
+/// since they change with releases.
+fn is_masked(payload: &str, logged: &str) -> bool {
+    if payload == logged {
+        return true;
     }
-    (redact::payload(one) == redact::payload(other)).then_some(false)
+    let parts = redact::around_masks(logged);
+    let [first, between @ .., last] = &parts[..] else {
+        return false;
+    };
+    let rest = payload.strip_prefix(*first);
+    let Some(mut rest) = rest.and_then(|rest| rest.strip_suffix(*last)) else {
+        return false;
+    };
+    for part in between {
+        let Some(at) = rest.find(*part) else {
+            return false;
+        };
+        rest = &rest[at + part.len()..];
+    }
+    true
 }
 
 /// Whether such a record is compared.

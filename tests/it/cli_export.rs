@@ -7,7 +7,7 @@ use rejoin::record::Kind;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::command::{fails, runs};
+use crate::support::command::{command, fails, runs};
 use crate::support::logs::{log, session};
 use crate::support::systems::FOLDER;
 
@@ -154,12 +154,77 @@ fn keys_and_tokens_are_masked_in_every_form() {
     for format in ["md", "html", "json"] {
         let arguments = ["export", &id, "--format", format];
         assert!(runs(root.path(), &arguments).contains(&key), "{format}");
-        let shown = runs(root.path(), &[&arguments[..], &["--redact"]].concat());
+        let (shown, said) = redacted(root.path(), &arguments);
         assert!(!shown.contains(&key), "{format}: {shown}");
         assert!(
             shown.contains("my key is [redacted github-pat], keep it"),
             "{format}"
         );
+        assert_eq!(said, "rejoin: masked 1 key or token\n");
+    }
+    let id = session(root.path(), "there is no key here");
+    let (_, said) = redacted(root.path(), &["export", &id]);
+    assert_eq!(
+        said,
+        "rejoin: no key or token was found that could be masked\n"
+    );
+}
+
+/// What a command with `--redact` prints on stdout and stderr.
+fn redacted(store: &Path, arguments: &[&str]) -> (String, String) {
+    let arguments = [arguments, &["--redact"]].concat();
+    let output = command(store, &arguments).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (text(output.stdout), text(output.stderr))
+}
+
+/// A title is the beginning of a text, and may end within a key.
+#[test]
+fn no_title_has_the_beginning_of_a_key() {
+    let root = TempDir::new().unwrap();
+    let key = ["ghp", "_", "x7Kq2mVb9TzR4nLw8YcJ3hFs6DgP1aQe5UoX"].concat();
+    let lines: Vec<String> = (0..14)
+        .map(|n| format!("{n:02}aQx{}", "Zr9Kc4Wp1N".repeat(6)))
+        .collect();
+    let kind = ["RSA ", "PRIVATE KEY"].concat();
+    let pem = format!(
+        "-----BEGIN {kind}-----\n{}\n-----END {kind}-----",
+        lines.join("\n")
+    );
+    let command = format!("echo \"{pem}\" > key.pem");
+    let prompt = format!("Fetch the sources of the orchard again, now with this key: {key}");
+    let title = |text: &str, length| text.chars().take(length).chain(['…']).collect::<String>();
+    let call = json!({ "toolCallId": "c", "title": title(&command, 500), "kind": "execute",
+        "status": "completed", "rawInput": { "command": command } });
+    let name = json!({ "title": title(&prompt, 79) });
+    let id = log(
+        root.path(),
+        &[
+            (
+                Kind::Prompt,
+                Some("msg_1"),
+                json!({ "prompt": [{ "type": "text", "text": prompt }] }),
+            ),
+            (Kind::Info, None, update("session_info_update", &name)),
+            (Kind::Update, None, update("tool_call", &call)),
+            (Kind::End, None, json!({ "stopReason": "end_turn" })),
+        ],
+    );
+    for format in ["md", "html", "json"] {
+        let arguments = ["export", &id, "--format", format];
+        assert!(runs(root.path(), &arguments).contains("sources of the orchard again"));
+        let (shown, said) = redacted(root.path(), &arguments);
+        assert!(!shown.contains(&key[..10]), "{format}: {shown}");
+        assert!(
+            lines.iter().all(|line| !shown.contains(&line[..20])),
+            "{format}: {shown}"
+        );
+        assert!(
+            shown.contains("[redacted private-key]"),
+            "{format}: {shown}"
+        );
+        assert_eq!(said, "rejoin: masked 2 keys and tokens\n");
     }
 }
 
@@ -270,8 +335,6 @@ fn sessions_that_are_not_there_are_reported() {
 #[cfg(target_os = "linux")]
 #[test]
 fn open_writes_the_page_to_the_cache_and_names_it() {
-    use crate::support::command::command;
-
     let root = TempDir::new().unwrap();
     let store = root.path().join("store");
     let id = conversation(&store);

@@ -14,7 +14,7 @@ use crate::sources::{Found, Places, SOURCES, Search, Source};
 use crate::store::{Durability, Store, StoreError};
 use crate::sys::{Sys, with_causes};
 
-use crate::cli::count::count;
+use crate::cli::count::{count, masked_keys};
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
 use crate::cli::look::Look;
@@ -89,6 +89,9 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     }
     if args.json {
         output.json(&reports.into())?;
+    }
+    if let Some(masked) = importer.masked() {
+        note(global, &masked_keys(masked), None);
     }
     match failed {
         0 => Ok(()),

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
+use crate::cli::count::masked_keys;
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
 use crate::cli::logging::StandardError;
@@ -182,6 +183,9 @@ impl Follower {
             for line in lines {
                 say(Said::Line(line))?;
             }
+        }
+        if let Some(masked) = importer.masked().filter(|masked| is_first || *masked > 0) {
+            say(Said::Note(masked_keys(masked)))?;
         }
         Ok(())
     }

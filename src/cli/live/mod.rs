@@ -13,6 +13,7 @@ use crate::cli::sessions::context::Context;
 use crate::cli::socket;
 use crate::index::Listed;
 use crate::record::State;
+use crate::redact::command::masked_command;
 use crate::server::control::Described;
 use crate::store::{Holder, Host};
 use crate::sys::SessionId;
@@ -36,7 +37,11 @@ impl Live {
     /// Looks for it.
     fn read(context: &Context<'_>) -> Result<Self, Failure> {
         let sessions = sessions(context)?;
-        let hosts = context.store.hosts();
+        let mut hosts = context.store.hosts();
+        for host in &mut hosts {
+            // Hosts of earlier releases have written all of it.
+            host.command = masked_command(host.command.iter().map(String::as_str));
+        }
         let sockets = sessions.iter().filter_map(|session| session.socket());
         let sockets = sockets.chain(hosts.iter().map(|host| host.socket.as_str()));
         let mut processes = BTreeMap::new();

@@ -3,25 +3,17 @@
 use std::sync::LazyLock;
 
 use jsonc_parser::ast::{Object, Value};
-use regex::{Captures, Regex};
+use regex::Regex;
 
 use crate::json;
 use crate::redact;
+use crate::redact::command::{self, HIDDEN, NAMES, SHORT_NAMES};
 
 use super::document::Document;
 
-/// What is shown in the place of a secret.
-const MASK: &str = "…";
-
-/// The words of a name whose value is a secret.
-const NAMES: &str = "key|token|secret|pass|pwd|auth|credential|cookie|bearer|jwt|signature";
-
-/// Whole names that are too short to be looked for in others.
-const SHORT: &str = "pat|pw|pin";
-
 /// The name of a member with a secret.
 static NAME: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(&format!("(?i){NAMES}|^(?:{SHORT})$")).ok());
+    LazyLock::new(|| Regex::new(&format!("(?i){NAMES}|^(?:{SHORT_NAMES})$")).ok());
 
 /// The name and the value of a member in JSON, which may be in a comment.
 static MEMBER: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -30,26 +22,6 @@ static MEMBER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     ))
     .ok()
 });
-
-/// An option of a program that is followed by a secret, or by `=` and a secret.
-static OPTION: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(&format!(
-        r"(?is)^(--?[^=\s]*(?:{NAMES}|header)[^=\s]*|--?(?:{SHORT})|-H)(=.*)?$"
-    ))
-    .ok()
-});
-
-/// What comes before a secret in an argument: the name of a variable that is set, or words with the
-/// name of a secret.
-static BEFORE: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(&format!(
-        r#"(?is)^(?:((?:--?[\w-]+=)?[a-z_]\w*=).+|(.*?(?:{NAMES})[\w.-]*)[\s=:"'].*)$"#
-    ))
-    .ok()
-});
-
-/// The user and the password in an address.
-static PASSWORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#"(://)[^\s"]+@"#).ok());
 
 /// The secrets in settings.
 #[derive(Debug, Default)]
@@ -80,7 +52,7 @@ impl Secrets {
             match &member.value {
                 Value::Object(object) => self.add_members(document, object, has_secrets),
                 Value::Array(array) => self.add_elements(document, &array.elements, has_secrets),
-                value if is_secret => self.add(document, value, ""),
+                value if is_secret => self.add(document, value, HIDDEN),
                 value => {
                     self.add_argument(document, value, None);
                 }
@@ -95,7 +67,7 @@ impl Secrets {
             match element {
                 Value::Object(object) => self.add_members(document, object, all),
                 Value::Array(array) => self.add_elements(document, &array.elements, all),
-                value if all => self.add(document, value, ""),
+                value if all => self.add(document, value, HIDDEN),
                 value => is_value = self.add_argument(document, value, before),
             }
             let text = element.as_string_lit().filter(|_| !is_value);
@@ -114,36 +86,21 @@ impl Secrets {
         let Some(text) = value.as_string_lit().map(|text| &*text.value) else {
             return false;
         };
-        let option = |text| OPTION.as_ref().and_then(|option| option.captures(text));
-        let follows = behind.is_some_and(|behind| {
-            option(behind).is_some_and(|option| option.get(2).is_none())
-                || matches!(behind, "-u" | "--user") && text.contains(':')
-        });
-        let before = |found: Captures<'_>| {
-            let name = found.get(1).or(found.get(2));
-            name.map_or("", |name| name.as_str()).to_owned()
-        };
-        if follows {
-            self.add(document, value, "");
-        } else if let Some(option) = option(text) {
-            if option.get(2).is_some() {
-                self.add(document, value, &format!("{}=", before(option)));
-            }
-        } else if let Some(found) = BEFORE.as_ref().and_then(|secret| secret.captures(text)) {
-            self.add(document, value, &before(found));
+        let is_value = behind.is_some_and(|behind| command::takes(behind, text));
+        if let Some(shown) = command::argument(text, behind) {
+            self.add(document, value, &shown);
         }
-        follows
+        is_value
     }
 
-    /// A string of which only `before` is shown.
-    fn add(&mut self, document: &Document<'_>, value: &Value<'_>, before: &str) {
+    /// A string in whose place another one is shown.
+    fn add(&mut self, document: &Document<'_>, value: &Value<'_>, shown: &str) {
         let Value::StringLit(text) = value else {
             return;
         };
         if !text.value.is_empty() {
             let written = document.source(value).to_owned();
-            let shown = json::quoted(&format!("{before}{MASK}"));
-            self.strings.push((written, shown));
+            self.strings.push((written, json::quoted(shown)));
         }
     }
 
@@ -155,15 +112,10 @@ impl Secrets {
         }
         let line = redact::text(&line);
         let line = match &*MEMBER {
-            Some(member) => member.replace_all(&line, format!("$1\"{MASK}\"")),
+            Some(member) => member.replace_all(&line, format!("$1\"{HIDDEN}\"")),
             None => line,
         };
-        match &*PASSWORD {
-            Some(password) => password
-                .replace_all(&line, format!("${{1}}{MASK}@"))
-                .into_owned(),
-            None => line.into_owned(),
-        }
+        command::logins(&line)
     }
 }
 

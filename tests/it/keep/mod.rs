@@ -329,6 +329,36 @@ fn stopping_a_session_ends_its_turn() {
     until(store, |_| !is_running(process));
 }
 
+/// A host's command line is in a file of the store, and `ps` shows it.
+#[cfg(unix)]
+#[test]
+fn keys_in_the_command_line_of_a_host_are_neither_written_nor_shown() {
+    let stage = Stage::new();
+    let store = &stage.store();
+    let given = stage.agent.arguments();
+    let (dashes, agent) = given.split_first().expect("it has a program");
+    assert_eq!(dashes, "--");
+    let mut wrap = command(
+        store,
+        &["wrap", "--keep", "--", "env", "PLUM_API_KEY=hush-1"],
+    );
+    wrap.args(agent);
+    let mut client = Served::start(wrap, 1);
+    client.session();
+    client.kill();
+    let live = until(store, |live| live["hosts"][0]["clients"] == json!([]));
+    let shown = live["hosts"][0]["command"].to_string();
+    assert!(shown.contains(r#""env","PLUM_API_KEY=…""#), "{shown}");
+    let files = std::fs::read_dir(store.join("run")).expect("a host has it");
+    let read = |entry: std::io::Result<std::fs::DirEntry>| {
+        let path = entry.expect("it can be listed").path();
+        // A socket cannot be read.
+        (path.clone(), std::fs::read(path).unwrap_or_default())
+    };
+    let mut written = files.map(read);
+    assert!(written.all(|(_, bytes)| memchr::memmem::find(&bytes, b"hush-1").is_none()));
+}
+
 #[test]
 fn options_that_exclude_each_other_are_refused() {
     let folder = tempfile::tempdir().expect("folders can be made");

@@ -10,8 +10,9 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use rejoin::record::line;
 use rejoin::sources::Places;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{home, of_files, places};
 use crate::support::command::{command, runs};
@@ -253,6 +254,11 @@ fn keys_are_masked_with_or_without_a_copy_that_has_them() {
         let (_, id) = listed(store).remove(0);
         runs(store, &["sessions", "show", &id])
     };
+    let said = || {
+        let output = run(store, home, &["import", "--redact", "pi"]);
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (text(output.stdout), text(output.stderr))
+    };
     write(&[line(1, "First")]);
     assert_eq!(redacting(), [2, 0, 0, 0, 0]);
     assert!(
@@ -269,11 +275,132 @@ fn keys_are_masked_with_or_without_a_copy_that_has_them() {
     assert!(shown().contains("Second [redacted") && shown().contains(&format!("Third {key}")));
     // With it again, what was copied stays, and the report says so.
     assert_eq!(redacting(), [0, 0, 2, 0, 1]);
-    let said = String::from_utf8(run(store, home, &["import", "--redact", "pi"]).stdout).unwrap();
+    let (report, masked) = said();
     assert!(
-        said.contains("1 session with keys copied before, without --redact"),
-        "{said}"
+        report.contains("1 session with keys copied before, without --redact"),
+        "{report}"
     );
+    assert_eq!(
+        masked,
+        "rejoin: no key or token was found that could be masked\n"
+    );
+    // What an earlier release has masked under another name is the same conversation.
+    let (_, id) = listed(store).remove(0);
+    let log = store.join("sessions").join(format!("{id}.jsonl"));
+    let earlier = fs::read_to_string(&log).unwrap();
+    let mut renamed = Vec::new();
+    for (seq, written) in (0..).zip(earlier.lines()) {
+        let record = line::decode(written.as_bytes()).unwrap();
+        let payload = record
+            .payload
+            .replace("[redacted github-pat]", "[redacted generic-api-key]");
+        line::encode_at(
+            &mut renamed,
+            seq,
+            record.at,
+            record.kind,
+            record.id,
+            &payload,
+        );
+    }
+    fs::write(&log, renamed).unwrap();
+    let lines = [
+        line(1, "First"),
+        line(2, "Second"),
+        line(3, "Third"),
+        line(4, "Fourth"),
+    ];
+    write(&lines);
+    let (_, masked) = said();
+    assert_eq!(masked, "rejoin: masked 1 key or token\n");
+    assert!(
+        shown().contains("Fourth [redacted github-pat]"),
+        "{}",
+        shown()
+    );
+}
+
+/// The tool's own title, and that of a call, are beginnings of longer texts.
+#[test]
+fn keys_are_masked_before_titles_are_cut() {
+    let (home, store) = (home(), tempfile::tempdir().unwrap());
+    let (home, store) = (home.path(), store.path());
+    let body: Vec<_> = (0..16)
+        .map(|n| format!("{n:02}bTx{}", "Qw7Lm3Vz5K".repeat(6)))
+        .collect();
+    let kind = ["RSA ", "PRIVATE KEY"].concat();
+    let pem = format!(
+        "-----BEGIN {kind}-----\n{}\n-----END {kind}-----",
+        body.join("\n")
+    );
+    let key = ["sk-ant", "-oat01-", &"Ab3De5Fg7H".repeat(9)].concat();
+    let id = "00001aa0-5c1e-4a7d-9b20-0000000000f8";
+    let record = |n: u32, kind: &str, message: Value| {
+        json!({ "type": kind, "uuid": format!("u{n}"), "parentUuid": (n > 1).then(|| format!("u{}", n - 1)),
+            "sessionId": id, "timestamp": format!("2026-03-04T10:00:0{n}.000Z"), "cwd": "/srv/app",
+            "isSidechain": false, "message": message })
+        .to_string()
+    };
+    let prompt =
+        format!("Store the key of the press in the usual place, and then sign in with {key}");
+    let input = json!({ "command": format!("echo \"{pem}\" > key.pem") });
+    let lines = [
+        record(1, "user", json!({ "role": "user", "content": prompt })),
+        record(
+            2,
+            "assistant",
+            json!({ "id": "m1", "role": "assistant", "type": "message",
+            "content": [{ "type": "tool_use", "id": "t1", "name": "Bash", "input": input }] }),
+        ),
+        record(
+            3,
+            "user",
+            json!({ "role": "user",
+            "content": [{ "type": "tool_result", "tool_use_id": "t1", "content": "" }] }),
+        ),
+    ];
+    let folder = home.join(".claude/projects/-srv-app");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join(format!("{id}.jsonl")), lines.join("\n") + "\n").unwrap();
+    let check = |text: &str| {
+        assert!(
+            body.iter().all(|line| !text.contains(&line[..20])),
+            "{text}"
+        );
+        assert!(!text.contains(&key[..20]), "{text}");
+        assert!(
+            text.contains("[redacted private-key]") && text.contains("[redacted anthropic-token]")
+        );
+    };
+    for format in ["md", "html", "json"] {
+        let arguments = [
+            "export",
+            id,
+            "--redact",
+            "--format",
+            format,
+            "--sources",
+            "all",
+        ];
+        let output = run(store, home, &arguments);
+        check(&String::from_utf8(output.stdout).unwrap());
+        assert_eq!(
+            String::from_utf8(output.stderr).unwrap(),
+            "rejoin: masked 2 keys and tokens\n"
+        );
+    }
+    let output = run(store, home, &["import", "--redact", "claude-code"]);
+    assert!(
+        String::from_utf8(output.stderr)
+            .unwrap()
+            .starts_with("rejoin: masked 2 keys")
+    );
+    for entry in fs::read_dir(store.join("sessions")).unwrap() {
+        let log = fs::read_to_string(entry.unwrap().path()).unwrap();
+        if log.contains(id) {
+            check(&log);
+        }
+    }
 }
 
 #[test]

@@ -168,7 +168,7 @@ impl Session<'_> {
                 shown?;
             }
             Action::Open(id) => {
-                let path = open::write_page(&mut self.context.read(&id)?, false)?;
+                let path = open::write_page(&mut self.context.read(&id)?, None)?;
                 self.picker.say(&if page_file::show(&path) {
                     "The page is open in the browser.".to_owned()
                 } else {

@@ -91,7 +91,7 @@ pub(super) fn stay(reader: &mut Reader, no_end: &str, output: &mut Output) -> Re
 /// Shows a conversation through the pager. False if nothing is shown so.
 fn page(
     reader: &mut Reader,
-    options: Options,
+    options: Options<'_>,
     no_end: &str,
     stays: bool,
     output: &Output,
@@ -111,7 +111,7 @@ fn page(
 
 fn print(
     reader: &mut Reader,
-    options: Options,
+    options: Options<'_>,
     no_end: &str,
     output: &mut Output,
 ) -> Result<(), Failure> {
