@@ -33,7 +33,7 @@ pub(super) struct Args {
     /// Only the last N turns.
     #[arg(long, value_name = "N", value_parser = number)]
     last: Option<usize>,
-    /// Mask keys and tokens of well-known forms.
+    /// Mask keys and tokens, and say how many.
     #[arg(long)]
     redact: bool,
     #[command(flatten)]

@@ -23,7 +23,7 @@ use super::sources;
 pub(super) struct Args {
     #[arg(value_name = "ID", help = SESSION)]
     id: String,
-    /// Mask keys and tokens of well-known forms.
+    /// Mask keys and tokens, and say how many.
     #[arg(long)]
     redact: bool,
     #[command(flatten)]

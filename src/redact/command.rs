@@ -44,7 +44,7 @@ pub fn masked_command<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<Strin
         if !before.is_some_and(|before| takes(before, word)) {
             behind = Some(word);
         }
-        argument(word, before).unwrap_or_else(|| logins(&super::text(word)))
+        argument(word, before).unwrap_or_else(|| super::text(&logins(word)).into_owned())
     });
     shown.collect()
 }

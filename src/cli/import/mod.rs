@@ -37,7 +37,7 @@ pub(super) struct Args {
     /// Print a JSON array with a report for each source.
     #[arg(long)]
     json: bool,
-    /// Mask keys and tokens in what is copied.
+    /// Mask keys and tokens in what is copied, and say how many.
     #[arg(long)]
     redact: bool,
     /// Keep importing what changes, until interrupted.

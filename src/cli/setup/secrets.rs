@@ -110,12 +110,14 @@ impl Secrets {
         for (written, shown) in &self.strings {
             line = replaced(&line, written, shown);
         }
+        let line = command::logins(&line);
         let line = redact::text(&line);
-        let line = match &*MEMBER {
-            Some(member) => member.replace_all(&line, format!("$1\"{HIDDEN}\"")),
-            None => line,
-        };
-        command::logins(&line)
+        match &*MEMBER {
+            Some(member) => member
+                .replace_all(&line, format!("$1\"{HIDDEN}\""))
+                .into_owned(),
+            None => line.into_owned(),
+        }
     }
 }
 
