@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use crate::engine::agent::AgentNames;
-use crate::engine::choice::known::{Known, known};
+use crate::engine::known::{Known, known};
 use crate::sys::program::is_program;
 
 /// The npm package with the program that speaks ACP for one that does not.

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use crate::engine::agent::AgentNames;
-use crate::engine::choice::known::{Known, known};
+use crate::engine::known::{Known, known};
 
 use super::programs::on_path;
 

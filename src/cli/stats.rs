@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::cli::count::count;
-use crate::engine::choice::known::title;
+use crate::engine::known::title;
 use crate::export::stats_page;
 use crate::history::long_before;
 use crate::history::stats::{Groups, Numbers, Stats, Turn};

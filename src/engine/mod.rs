@@ -13,6 +13,7 @@ pub mod demo;
 pub mod outlet;
 pub mod process;
 pub mod prompt;
+pub mod known;
 pub mod relay;
 pub mod proxy;
 pub mod agent;

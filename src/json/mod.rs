@@ -15,7 +15,7 @@ mod splice;
 mod text;
 
 pub use layout::TextLayout;
-pub use object::{Object, joined, object, quoted, with_string};
+pub use object::{Object, joined, object, quoted, with_string, with_strings};
 pub use path::{
     Span, member, member_elements, string, string_body, string_member, text_elements, text_member,
     text_members,

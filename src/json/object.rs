@@ -5,6 +5,9 @@ use std::ops::Range;
 use serde_json::Value;
 
 use super::path::text_members;
+use super::scan::{skip_space, string_end};
+use super::splice::Splice;
+use super::text::unescaped;
 
 /// A JSON object that is being written. Its members keep their order, and their values their text.
 #[derive(Debug, Default)]
@@ -60,6 +63,37 @@ pub fn with_string(text: &str, range: &Range<usize>, string: &str) -> String {
         behind.unwrap_or_default(),
     ]
     .concat()
+}
+
+/// The text with other strings in place of those for which `change` returns one, at any depth. It gets the
+/// name of the member that a string is the value of, which is empty for an element of an array, and the
+/// string. `None` if nothing changes. The text is valid JSON.
+pub fn with_strings(
+    text: &str,
+    change: &mut dyn FnMut(&str, &str) -> Option<String>,
+) -> Option<String> {
+    let bytes = text.as_bytes();
+    let mut splice = Splice::new(bytes);
+    let mut name = "";
+    let mut at = 0;
+    while let Some(start) = memchr::memchr(b'"', &bytes[at..]).map(|found| at + found) {
+        let end = string_end(bytes, start)?;
+        let body = text.get(start + 1..end - 1)?;
+        let is_member = bytes[..start].trim_ascii_end().ends_with(b":");
+        if bytes.get(skip_space(bytes, end)) == Some(&b':') {
+            name = body;
+        } else {
+            let name = if is_member { name } else { "" };
+            if let Some(new) = change(&unescaped(name), &unescaped(body)) {
+                splice.replace(start..end, quoted(&new).into_bytes());
+            }
+        }
+        at = end;
+    }
+    if splice.is_empty() {
+        return None;
+    }
+    String::from_utf8(splice.into_bytes()).ok()
 }
 
 /// One object with the members of several, in order. `None` if there are no objects. The names must

@@ -130,6 +130,21 @@ fn an_object_is_written_with_its_members_in_order() {
 }
 
 #[test]
+fn strings_are_changed_at_any_depth() {
+    let text = r#"{ "id" : "a","n":1e400,"l":["a",{"id":"\u0061"},"a"],"o":{"a":"a" , "id":null},"x":"a" }"#;
+    let mut seen = Vec::new();
+    let changed = with_strings(text, &mut |name, value| {
+        seen.push(name.to_owned());
+        (name == "id" && value == "a").then(|| "b\"".to_owned())
+    });
+    let expected = r#"{ "id" : "b\"","n":1e400,"l":["a",{"id":"b\""},"a"],"o":{"a":"a" , "id":null},"x":"a" }"#;
+    assert_eq!(changed.as_deref(), Some(expected));
+    assert_eq!(seen, ["id", "", "id", "", "a", "x"]);
+    assert_eq!(with_strings(text, &mut |_, _| None), None);
+    assert_eq!(with_strings("7", &mut |_, _| Some(String::new())), None);
+}
+
+#[test]
 fn a_string_takes_the_place_of_a_value() {
     let params = r#"{ "sessionId" : "inner", "n":1e400}"#;
     let named = with_string(params, &(16..23), "a\"b");

@@ -4,7 +4,9 @@
 //! be sent before its updates.
 
 use std::borrow::Cow;
+use std::mem;
 
+use crate::protocol::update::call_id;
 use crate::protocol::{Id, Ids, UpdateKind};
 
 /// How the replay treats an update.
@@ -14,8 +16,58 @@ pub(super) enum Disposition {
     Shown,
     /// It is left out: its turn is left out, or its tool call began in such a turn.
     Hidden,
-    /// It is replayed as a tool call, since the call that it updates never began.
+    /// The update is replayed behind a tool call, since the call that it updates never began.
     Orphan,
+}
+
+/// A record of a tool call that the client knew only from a request for permission.
+#[derive(Debug)]
+pub(super) struct AskedCall {
+    id: Id,
+    pub(super) at: String,
+    pub(super) update: String,
+}
+
+/// Tool calls that clients knew from requests for permission. Each is held until the next update: if that
+/// is the agent's own `tool_call`, the client has never seen another one.
+#[derive(Debug, Default)]
+pub(super) struct AskedCalls(Vec<AskedCall>);
+
+impl AskedCalls {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Holds a record. Returns whether it is one of a call.
+    pub(super) fn hold(&mut self, at: &str, update: &str) -> bool {
+        let kind = UpdateKind::of(update.as_bytes());
+        let id = (kind == UpdateKind::ToolCall).then(|| call_id(update.as_bytes()));
+        let Some(id) = id.flatten() else {
+            return false;
+        };
+        self.0.push(AskedCall {
+            id: Id::of(&id),
+            at: at.to_owned(),
+            update: update.to_owned(),
+        });
+        true
+    }
+
+    /// The calls that come before this update, in order. Its own is dropped if it announces that.
+    pub(super) fn before(&mut self, kind: UpdateKind, id: Option<&[u8]>) -> Vec<AskedCall> {
+        let id = id.map(Id::of);
+        let Some(place) = self.0.iter().position(|call| Some(call.id) == id) else {
+            return self.take_all();
+        };
+        let call = self.0.remove(place);
+        let announces = kind == UpdateKind::ToolCall;
+        (!announces).then_some(call).into_iter().collect()
+    }
+
+    /// All calls, in order.
+    pub(super) fn take_all(&mut self) -> Vec<AskedCall> {
+        mem::take(&mut self.0)
+    }
 }
 
 /// The tool calls of a session so far.

@@ -128,7 +128,7 @@ fn media_give_way_to_words() {
     let item = |block: &Value| json!({"type": "content", "content": block});
     let in_tool = cut(
         Kind::Update,
-        &json!({"sessionUpdate": "tool_call_update", "toolCallId": "t",
+        &json!({"sessionUpdate": "tool_call", "toolCallId": "t", "title": "t",
                 "content": [item(&image), item(&small)]}),
     );
     assert_eq!(in_tool["content"][0]["type"], "content");

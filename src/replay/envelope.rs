@@ -87,6 +87,13 @@ pub(super) struct Line {
 }
 
 impl Line {
+    /// The same line so many bytes further on.
+    pub(super) fn move_by(&mut self, bytes: usize) {
+        self.start += bytes;
+        self.note_end += bytes;
+        self.update = self.update.start + bytes..self.update.end + bytes;
+    }
+
     /// Adds members, with a comma before each, to our own note.
     pub(super) fn add_note(&mut self, members: &str, out: &mut Vec<u8>) {
         out.splice(self.note_end..self.note_end, members.bytes());

@@ -210,7 +210,14 @@ fn what_has_passed_is_not_replayed() {
         ),
     ];
     let summary = summary(&replay(&items, Options::default()));
-    assert_eq!(summary, ["user_message_chunk", "tool_call t T"]);
+    assert_eq!(
+        summary,
+        [
+            "user_message_chunk",
+            "tool_call t T",
+            "tool_call_update t T"
+        ]
+    );
 }
 
 #[test]
@@ -238,9 +245,12 @@ fn no_update_comes_before_its_call() {
         [
             "user_message_chunk",
             "tool_call early 1",
+            "tool_call_update early 1",
             "tool_call old 2",
+            "tool_call_update old 2",
             "user_message_chunk",
             "tool_call late 3",
+            "tool_call_update late 3",
             "tool_call late 4",
             "tool_call_update late 5",
             "tool_call_update old 6",
@@ -252,7 +262,7 @@ fn no_update_comes_before_its_call() {
         skip_turns: 1,
         ..Options::default()
     };
-    let mut tail = all[3..].to_vec();
+    let mut tail = all[5..].to_vec();
     tail.retain(|summary| summary != "tool_call_update old 6");
     assert_eq!(summary(&replay(&items, options)), tail);
 }

@@ -6,12 +6,14 @@
 //! - `envelope` adds our note, `_meta.rejoin`.
 //! - `merge` joins adjacent chunks of text. The text stays escaped.
 //! - `terminal` replaces terminals that no longer exist.
-//! - `orphan` turns an update of a tool call that never began into the call.
+//! - `orphan` puts a call before the first update of a tool call that never began.
 //! - `clip` shortens what tools were given and returned, in conversations of other tools.
 //! - `cut` splits or shortens what is too long for a line.
 //!
-//! Three steps decide when a line is sent, and under which id:
+//! Four steps decide when a line is sent, and under which id:
 //!
+//! - `calls` holds back a call that was known from a request for permission, until it is known whether the
+//!   agent announces the call itself.
 //! - `last` holds back a line until it is known whether its turn was interrupted there.
 //! - `snapshots` holds back updates about the present until the end.
 //! - `subagents` replays the updates of subagents under the ids of their own sessions.
@@ -46,7 +48,7 @@ use crate::protocol::{Role, meta};
 use crate::record::open_turns::is_interrupted;
 use crate::record::{InVersion1, Kind, OpenTurns, Record};
 
-use calls::{Calls, Disposition};
+use calls::{AskedCall, AskedCalls, Calls, Disposition};
 use clip::Clips;
 use envelope::{Envelope, Line};
 use last::{INTERRUPTED, LastLine};
@@ -116,6 +118,7 @@ pub struct Replay {
     terminals: Terminals,
     clips: Clips,
     calls: Calls,
+    asked: AskedCalls,
     snapshots: Snapshots,
     subagents: ShownSubagents,
     /// What updates of version 2 need, if there are any.
@@ -126,6 +129,8 @@ pub struct Replay {
     /// Buffer for the line of a snapshot. Empty between calls.
     held: Vec<u8>,
     cut: u64,
+    /// Whether records come as they are appended.
+    follows: bool,
 }
 
 impl Replay {
@@ -147,6 +152,7 @@ impl Replay {
             terminals: Terminals::new(),
             clips: Clips::new(session_id, options.clip),
             calls: Calls::default(),
+            asked: AskedCalls::default(),
             snapshots: Snapshots::default(),
             subagents: ShownSubagents::default(),
             version_2: None,
@@ -154,12 +160,14 @@ impl Replay {
             scratch: Vec::new(),
             held: Vec::new(),
             cut: 0,
+            follows: false,
         }
     }
 
-    /// From now on, every chunk is kept as it came.
+    /// From now on, every chunk is kept as it came, and nothing is held that may not be needed.
     pub fn follow(&mut self) {
         self.options.exact = true;
+        self.follows = true;
     }
 
     /// Takes the next record of the log and appends to `out` what is to be sent: zero or more whole
@@ -173,10 +181,13 @@ impl Replay {
     }
 
     fn take(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
-        if record.kind == Kind::Prompt && !self.pending.is_empty() {
-            // The pending chunk belongs to the previous turn.
+        if record.kind == Kind::Prompt && !(self.pending.is_empty() && self.asked.is_empty()) {
+            // What is held belongs to the previous turn.
+            self.last.release(out);
             let start = out.len();
             self.pending.flush(out);
+            let asked = self.asked.take_all();
+            self.show_asked(asked, out);
             self.last.hold(self.turn, start, out);
         }
         if self.last.is_empty() {
@@ -218,7 +229,12 @@ impl Replay {
             self.pending.flush(out);
             self.was_native = is_native;
         }
+        if !self.asked.is_empty() {
+            let asked = self.asked_before(record);
+            self.show_asked(asked, out);
+        }
         match record.kind {
+            Kind::Output if !self.follows && self.asked.hold(record.at, record.payload) => {}
             Kind::Update | Kind::Output => self.update(record, out),
             Kind::Subagent | Kind::SubagentV2 => self.subagent(record, out),
             Kind::UpdateV2 => self.native(record, out),
@@ -247,6 +263,39 @@ impl Replay {
         }
     }
 
+    /// The calls that were asked about and come before this record.
+    fn asked_before(&mut self, record: &Record<'_>) -> Vec<AskedCall> {
+        let payload = record.payload.as_bytes();
+        let update = match record.kind {
+            Kind::Update | Kind::Output => 0..payload.len(),
+            Kind::UpdateParams | Kind::UpdateV2 => {
+                json::member(payload, 0, "update").unwrap_or(0..payload.len())
+            }
+            Kind::Prompt | Kind::End => return self.asked.take_all(),
+            _ => return Vec::new(),
+        };
+        let (kind, id) = kind_and_call(&payload[update]);
+        if record.kind == Kind::Output && kind == UpdateKind::ToolCall {
+            // The next call that was asked about.
+            return Vec::new();
+        }
+        self.asked.before(kind, id.as_deref())
+    }
+
+    /// Writes calls that were asked about.
+    fn show_asked(&mut self, asked: Vec<AskedCall>, out: &mut Vec<u8>) {
+        for call in asked {
+            self.pending.flush(out);
+            let update = call.update.as_bytes();
+            let (kind, id) = kind_and_call(update);
+            let disposition = self.disposition(kind, id, &call.at, update, None);
+            if disposition != Disposition::Hidden {
+                let line = self.envelope.update(&call.at, update, out);
+                self.finish_line(line, &call.at, kind, disposition, out);
+            }
+        }
+    }
+
     /// From now on, lines belong to this turn.
     fn set_turn(&mut self) {
         self.envelope.set_turn(self.turn);
@@ -262,6 +311,8 @@ impl Replay {
         self.finish_mixed(out);
         self.last.release(out);
         self.pending.flush(out);
+        let asked = self.asked.take_all();
+        self.show_asked(asked, out);
         self.cut += self.snapshots.release(out);
     }
 
@@ -426,9 +477,14 @@ impl Replay {
     ) {
         self.scratch.clear();
         if disposition == Disposition::Orphan
-            && orphan::synthesize_tool_call(&out[line.update.clone()], &mut self.scratch)
+            && let Some(call) = orphan::call(&out[line.update.clone()])
         {
-            put_instead(&mut self.scratch, &mut line, out);
+            let update = out[line.start..].to_vec();
+            self.scratch = call;
+            let mut before = line.clone();
+            put_instead(&mut self.scratch, &mut before, out);
+            line.move_by(out.len() - line.start);
+            out.extend(update);
         }
         if kind.is_call()
             && self

@@ -326,7 +326,7 @@ fn turns_at_the_beginning_can_be_left_out() {
 }
 
 #[test]
-fn an_update_without_its_call_becomes_the_call() {
+fn an_update_without_its_call_has_one_before_it() {
     let lost = r#"{"sessionUpdate":"tool_call_update","toolCallId":"c","content":[{"type":"terminal","terminalId":"t"}]}"#;
     let items = [
         update(lost),
@@ -337,16 +337,77 @@ fn an_update_without_its_call_becomes_the_call() {
         ),
     ];
     let note = r#"{"type":"content","content":{"type":"text","text":"[a terminal was shown here; it has ended]"}}"#;
-    let call = format!(
-        r#"{{"sessionUpdate":"tool_call","toolCallId":"c","content":[{note}],"title":"[the beginning of this tool call is missing]"}}"#
-    );
+    let call = r#"{"sessionUpdate":"tool_call","toolCallId":"c","title":"[the beginning of this tool call is missing]"}"#;
+    let shown = lost.replace(r#"{"type":"terminal","terminalId":"t"}"#, note);
     let lines = replay(&items, Options::default());
+    let (begin, rest) = lines.split_at(lines.rfind(r#"{"jsonrpc""#).unwrap());
+    assert_eq!(begin, line(0, 0, call) + &line(0, 0, &shown));
+    assert!(rest.contains(r#""x":1"#) && rest.contains(&shown), "{rest}");
+    // Members around the update come with both.
+    let lines = replay(&items[1..], Options::default());
     let (first, second) = lines.split_once('\n').unwrap();
-    assert_eq!(first.to_owned() + "\n", line(0, 0, &call));
     assert!(
-        second.contains(r#""tool_call_update""#) && second.contains(note),
+        first.contains(r#""x":1"#) && first.contains(call),
+        "{first}"
+    );
+    assert!(
+        second.contains(r#""x":1"#) && second.contains(&shown),
         "{second}"
     );
+}
+
+#[test]
+fn a_call_known_from_a_request_is_shown_unless_the_agent_announces_it_next() {
+    let call = |kind: &str, id: &str, more: &str| {
+        format!(r#"{{"sessionUpdate":"{kind}","toolCallId":"{id}"{more}}}"#)
+    };
+    let asked = |id: &str| {
+        let update = call("tool_call", id, r#","title":"asked""#);
+        [
+            (Kind::Output, None, update),
+            (Kind::Ask, Some("q"), "{}".to_owned()),
+            (Kind::Answer, Some("q"), "{}".to_owned()),
+        ]
+    };
+    let own = |id: &str| update(&call("tool_call", id, r#","title":"own""#));
+    let change = |id: &str| update(&call("tool_call_update", id, ""));
+    let end = || (Kind::End, None, r#"{"stopReason":"end_turn"}"#.to_owned());
+    let titles = |items: Vec<Item>, options| {
+        let lines = replay(&items, options);
+        let shown = lines.lines().map(|line| {
+            let update = &json::tree(line).unwrap_or_default()["params"]["update"];
+            let (kind, id) = (&update["sessionUpdate"], &update["toolCallId"]);
+            format!("{kind} {id} {}", update["title"]).replace('"', "")
+        });
+        shown.collect::<Vec<_>>()
+    };
+    for options in [Options::default(), exact()] {
+        let mut items = Vec::from(asked("a"));
+        items.extend([own("a"), change("a"), end()]);
+        let expected = ["tool_call a own", "tool_call_update a null"];
+        assert_eq!(titles(items, options), expected);
+        let mut items = Vec::from(asked("a"));
+        items.extend(asked("b"));
+        items.extend([own("b"), change("a"), end()]);
+        let expected = [
+            "tool_call b own",
+            "tool_call a asked",
+            "tool_call_update a null",
+        ];
+        assert_eq!(titles(items, options), expected);
+        let mut items = Vec::from(asked("a"));
+        items.extend([chunk("m", "x"), own("a"), end()]);
+        let expected = [
+            "tool_call a asked",
+            "agent_message_chunk null null",
+            "tool_call a own",
+        ];
+        assert_eq!(titles(items, options), expected);
+        let mut items = Vec::from(asked("a"));
+        items.push(end());
+        assert_eq!(titles(items, options), ["tool_call a asked"]);
+        assert_eq!(titles(asked("a").into(), options), ["tool_call a asked"]);
+    }
 }
 
 #[test]

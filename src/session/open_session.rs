@@ -36,6 +36,8 @@ pub(super) struct OpenSession {
     pub(super) summary: Summary,
     /// The title that a client has given the session.
     pub(super) client_title: Option<String>,
+    /// The update with the title that was made here, until the agent names the session.
+    pub(super) own_title: Option<String>,
     pub(super) damage: Arc<[DamageReport]>,
     /// The record of the agent's session id, until it is logged.
     pub(super) agent_session_id: Option<String>,
@@ -106,6 +108,7 @@ impl OpenSession {
             config,
             summary,
             client_title: None,
+            own_title: None,
             damage: Arc::from([]),
             agent_session_id: None,
             has_new_alias: false,

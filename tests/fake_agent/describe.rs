@@ -48,7 +48,8 @@ pub(crate) fn initialize(options: &Options, asked: bool) -> String {
 pub(crate) fn settings(options: &Options, session: &Session) -> Vec<String> {
     let mut members = Vec::new();
     if options.modes {
-        let current = session.mode.as_deref().unwrap_or("ask");
+        let known = session.mode.as_deref().filter(|_| !options.doubtful_mode);
+        let current = known.unwrap_or("ask");
         let modes = json!({
             "currentModeId": current,
             "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "code", "name": "Code"}],

@@ -142,6 +142,10 @@ pub(crate) struct Options {
     /// Remembers the mode and the configuration of a session over a restart.
     #[arg(long)]
     pub(crate) keep_settings: bool,
+    /// Says that a session is in the first mode whenever it opens one, and refuses a mode that the session
+    /// has.
+    #[arg(long)]
+    pub(crate) doubtful_mode: bool,
     /// Announces its commands behind the answer that opens a session.
     #[arg(long)]
     pub(crate) announce: bool,
@@ -154,6 +158,15 @@ pub(crate) struct Options {
     /// The same as one text, with empty lines between the blocks.
     #[arg(long)]
     pub(crate) echo_joined: bool,
+    /// Shows what the user says in the middle of a turn, behind its answer to that.
+    #[arg(long)]
+    pub(crate) echo_steering: bool,
+    /// Does so in front of the answer.
+    #[arg(long)]
+    pub(crate) echo_steering_first: bool,
+    /// The result of a request to say something in the middle of a turn.
+    #[arg(long, value_name = "JSON")]
+    pub(crate) steering_result: Option<String>,
     /// Names each session after the beginning of its first prompt, and says so in each turn.
     #[arg(long)]
     pub(crate) title_of_prompt: bool,
@@ -172,6 +185,9 @@ pub(crate) struct Options {
     /// Members that are added to the answer to `session/new`.
     #[arg(long, value_name = "MEMBERS")]
     pub(crate) new_members: Option<String>,
+    /// Members that are added to every answer that opens a session, with its id for `$S`.
+    #[arg(long, value_name = "MEMBERS")]
+    pub(crate) opened_members: Option<String>,
     /// The error code for a session it does not know.
     #[arg(long, default_value_t = -32002, allow_negative_numbers = true)]
     pub(crate) unknown_code: i64,

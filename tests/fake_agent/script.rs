@@ -3,7 +3,7 @@
 use crate::message::blocks;
 
 /// Every word that a step can begin with.
-const VERBS: [&str; 45] = [
+const VERBS: [&str; 46] = [
     "say",
     "think",
     "update",
@@ -11,6 +11,7 @@ const VERBS: [&str; 45] = [
     "line",
     "tool",
     "ask",
+    "ask-quietly",
     "read",
     "write",
     "terminal",

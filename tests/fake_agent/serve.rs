@@ -9,7 +9,7 @@ use crate::describe;
 use crate::harm;
 use crate::link::{Link, Refusal};
 use crate::memory::{Memory, Session};
-use crate::message::{Message, Params, quoted};
+use crate::message::{Message, Params, blocks, chunk, quoted};
 use crate::options::{Options, SecondPrompt};
 use crate::record::Record;
 use crate::turn::Turn;
@@ -228,8 +228,18 @@ impl Agent {
                     .prompts
                     .iter()
                     .any(|(_, of, _)| *of == params.session_id);
+                drop(live);
                 let outcome = if runs { "injected" } else { "promptRequired" };
-                Ok(format!(r#"{{"outcome":"{outcome}"}}"#))
+                let outcome = format!(r#"{{"outcome":"{outcome}"}}"#);
+                let result = self.options.steering_result.clone().unwrap_or(outcome);
+                if self.options.echo_steering_first {
+                    self.echo_steering(&params);
+                }
+                self.link.answer(id, &result);
+                if self.options.echo_steering {
+                    self.echo_steering(&params);
+                }
+                return;
             }
             "_hold" => return self.live().held.push(id.to_owned()),
             "session/new" if self.options.echo_version && !text.contains("mcpServers") => {
@@ -267,6 +277,15 @@ impl Agent {
         match done {
             Ok(result) => self.link.answer(id, &result),
             Err(refusal) => self.link.refuse(id, &refusal),
+        }
+    }
+
+    /// Shows what the user has said in the middle of a turn.
+    fn echo_steering(&self, params: &Params) {
+        let prompt = params.prompt.as_ref().map_or("[]", |prompt| prompt.get());
+        for (block, _) in blocks(prompt) {
+            let update = chunk("user_message_chunk", Some("m-steered"), block);
+            self.link.update(&params.session_id, &update);
         }
     }
 
@@ -309,6 +328,11 @@ impl Agent {
             "session/set_mode" if !self.is_native() => {
                 if !["ask", "code"].contains(&&*params.mode_id) {
                     return Err(Refusal::new(-32602, "there is no such mode"));
+                }
+                let mode = self.set(id, |_| {})?.mode;
+                if self.options.doubtful_mode && mode.as_ref() == Some(&params.mode_id) {
+                    let refusal = format!("Already in {} mode", params.mode_id);
+                    return Err(Refusal::new(-32603, &refusal));
                 }
                 self.set(id, |session| session.mode = Some(params.mode_id.clone()))?;
             }
@@ -553,11 +577,14 @@ impl Agent {
 
     /// Modes and configuration of a session, as members.
     fn opened(&self, session: &str) -> Vec<String> {
-        match self.memory().sessions.get(session) {
+        let mut members = match self.memory().sessions.get(session) {
             Some(session) if self.is_native() => version_2::settings(&self.options, session),
             Some(session) => describe::settings(&self.options, session),
             None => Vec::new(),
-        }
+        };
+        let more = self.options.opened_members.as_ref();
+        members.extend(more.map(|more| more.replace("$S", session)));
+        members
     }
 
     fn announce(&self, session: &str) {

@@ -192,6 +192,15 @@ impl<'a> Turn<'a> {
             .ok();
     }
 
+    /// All texts of the prompt as one JSON string, without its quotes.
+    fn prompt_text(&self) -> String {
+        let texts = blocks(&self.prompt)
+            .into_iter()
+            .filter_map(|(_, text)| text);
+        let quoted = quoted(&texts.collect::<Vec<_>>().join("\n\n"));
+        quoted.trim_matches('"').to_owned()
+    }
+
     fn next_message(&mut self) {
         let ids = self.agent.options.message_ids || self.agent.is_native();
         self.message = ids.then(|| format!("m-{}", Uuid::now_v7().simple()));
@@ -217,6 +226,11 @@ impl<'a> Turn<'a> {
         let (agent, session) = (self.agent, self.session);
         let link = &agent.link;
         let rest = step.rest.replace("$S", session);
+        let rest = if rest.contains("$P") {
+            rest.replace("$P", &self.prompt_text())
+        } else {
+            rest
+        };
         let rest = rest.as_str();
         let (word, behind) = rest.split_once(' ').unwrap_or((rest, ""));
         match step.verb.as_str() {
@@ -230,7 +244,11 @@ impl<'a> Turn<'a> {
             "params" => link.notify("session/update", &format!(r#"{{"sessionId":"{session}",{rest}}}"#)),
             "line" => link.line(rest),
             "tool" => self.tool(rest),
-            "ask" => self.ask(rest),
+            "ask" => {
+                let answer = self.ask(rest);
+                self.say(&format!("permission: {answer}"));
+            }
+            "ask-quietly" => drop(self.ask(rest)),
             "read" => {
                 let params = format!(r#"{{"sessionId":"{session}","path":{}}}"#, quoted(rest));
                 let answer = link.ask("fs/read_text_file", &params);
@@ -381,8 +399,8 @@ impl<'a> Turn<'a> {
         ));
     }
 
-    /// Asks for permission, and says what was answered.
-    fn ask(&mut self, call: &str) {
+    /// Asks for permission, and returns what was answered.
+    fn ask(&mut self, call: &str) -> String {
         let call = match call {
             "" => r#"{"toolCallId":"asked","title":"Shall I?"}"#,
             call => call,
@@ -398,8 +416,7 @@ impl<'a> Turn<'a> {
         } else {
             format!(r#"{{"sessionId":"{session}","toolCall":{call},"options":{options}}}"#)
         };
-        let answer = self.agent.link.ask("session/request_permission", &params);
-        self.say(&format!("permission: {answer}"));
+        self.agent.link.ask("session/request_permission", &params)
     }
 
     /// Runs a command in a terminal of the client, shown in a tool call.

@@ -10,7 +10,7 @@ use crate::cli::known_agents::installed;
 use crate::cli::look::Look;
 use crate::cli::terminal::busy;
 use crate::engine::agent::{Introduced, Program, probe};
-use crate::engine::choice::known::Known;
+use crate::engine::known::Known;
 
 use super::Finding;
 

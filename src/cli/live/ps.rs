@@ -11,7 +11,7 @@ use crate::cli::sessions::context::Context;
 use crate::cli::sessions::list::one_line;
 use crate::cli::store;
 use crate::cli::width::{cut, width};
-use crate::engine::choice::known::title as agent;
+use crate::engine::known::title as agent;
 use crate::record::State;
 use crate::store::Host;
 use crate::sys::{Sys, Timestamp};

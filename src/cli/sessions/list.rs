@@ -14,7 +14,7 @@ use crate::cli::look::{ACTIVE, FAINT, Look, WAITING};
 use crate::cli::output::Output;
 use crate::cli::printable::printable;
 use crate::cli::sources::{self, Choice, agent_of, name_of};
-use crate::engine::choice::known::title;
+use crate::engine::known::title;
 use crate::history::last_used;
 use crate::index::{Archived, Filter, Listed};
 use crate::record::State;

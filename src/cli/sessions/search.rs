@@ -11,7 +11,7 @@ use crate::cli::note::note;
 use crate::cli::output::Output;
 use crate::cli::sources;
 use crate::cli::width::{cut, cut_start, width};
-use crate::engine::choice::known::Known;
+use crate::engine::known::Known;
 use crate::history::{last_used, long_before};
 use crate::index::{Archived, Filter, Hit, HitsError, ListError, Listed, Pattern, Query, Search};
 use crate::record::Field;

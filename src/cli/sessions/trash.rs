@@ -10,7 +10,7 @@ use crate::cli::exit::Failure;
 use crate::cli::output::Output;
 use crate::cli::page_file::{name_of, remove_page};
 use crate::cli::terminal::confirm;
-use crate::engine::choice::known::title;
+use crate::engine::known::title;
 use crate::history::long_before;
 use crate::index::Summary;
 use crate::record::header::Implementation;

@@ -11,7 +11,7 @@ mod wrapping;
 
 use std::path::{Path, PathBuf};
 
-use crate::engine::choice::known::Known;
+use crate::engine::known::Known;
 use crate::protocol::v2::patch::patch;
 use crate::sys::program::is_program;
 

@@ -1,7 +1,7 @@
 //! Settings in Lua and Emacs Lisp, which the user pastes.
 
 use crate::cli::known_agents::installed;
-use crate::engine::choice::known::Known;
+use crate::engine::known::Known;
 use crate::json;
 
 /// An agent's id and name, and its command with rejoin in front of it.

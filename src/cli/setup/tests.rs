@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::document::Document;
 use super::wrapping::{Wrapper, unwrap};
-use crate::engine::choice::known::Known;
+use crate::engine::known::Known;
 
 /// Space between two tokens, with or without comments.
 fn space() -> impl Strategy<Value = String> {

@@ -3,7 +3,7 @@
 use jsonc_parser::ast::ObjectProp;
 use jsonc_parser::common::Ranged;
 
-use crate::engine::choice::known::{Known, known};
+use crate::engine::known::{Known, known};
 use crate::json;
 
 use super::document::{Command, Document, Edit, Entry, Node};

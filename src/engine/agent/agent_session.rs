@@ -15,6 +15,7 @@ use crate::record::Kind;
 use crate::sys::lock;
 
 use super::Policy;
+use super::extensions::for_client;
 use super::hand_over::{self, HandOver};
 use super::live_session::{LiveSession, PromptOrder, TurnOutcome};
 use super::members::of_session;
@@ -166,6 +167,7 @@ impl Conversation for AgentSession {
                 }
                 _ => result,
             };
+            let result = for_client(&live.connection, &method, result);
             Ok(Called {
                 result,
                 info,
@@ -177,7 +179,7 @@ impl Conversation for AgentSession {
     fn notify(&self, method: &str, params: String) {
         if let Some(live) = self.0.live() {
             live.connection
-                .notify(method, &live.with_agent_ids(&params));
+                .notify(method, &live.with_agent_ids(method, &params));
         }
     }
 

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::engine::{Attach, Attached, Block, EngineError, EngineEvent, SessionConfig};
-use crate::protocol::v2;
+use crate::protocol::{method, v2};
 use crate::record::Kind;
 use crate::record::metadata::{SYSTEM_PROMPT, system_prompt};
 use crate::sys::lock;
 
 use super::agent_session::Shared;
 use super::connection::Connection;
+use super::extensions::for_client;
 use super::hand_over::{HandOver, Reason, words};
 use super::ids::IdNormalizer;
 use super::import::import;
@@ -327,6 +328,8 @@ impl Shared {
             hand_over,
             instead,
         } = restoration;
+        let answer = for_client(&connection, method::SESSION_LOAD, restored.answer);
+        let restored = Restored { answer, ..restored };
         let snapshots = Block::of_all(route.snapshot_kind(), restored.snapshots.iter().cloned());
         let version = connection.capabilities().version.clone();
         let session_id = restored.record(self.agent.name(), version.as_deref(), instead.as_deref());

@@ -196,7 +196,10 @@ pub(super) fn is_generic(name: &str) -> bool {
     let known = |names: &[&str]| names.contains(&name);
     let launcher = LAUNCHERS.iter().any(|launcher| known(launcher.names));
     let version = name.strip_prefix("python").is_some_and(is_version);
-    launcher || version || known(&COMMON) || known(&SHELLS) || known(&CONTAINERS)
+    // A name such as `cli-entry`.
+    let mut words = name.split(['-', '_', '.']);
+    let common = words.all(|word| COMMON.contains(&word));
+    launcher || version || known(&COMMON) || common || known(&SHELLS) || known(&CONTAINERS)
 }
 
 /// Whether what a command starts may have to be downloaded first.
@@ -479,10 +482,18 @@ mod tests {
             "bash",
             "python3.12",
             "",
+            "cli-entry",
+            "acp_server.main",
         ] {
             assert!(is_generic(name), "{name}");
         }
-        for name in ["claude-agent-acp", "gemini", "pythonista", "fake-agent"] {
+        for name in [
+            "claude-agent-acp",
+            "gemini",
+            "pythonista",
+            "fake-agent",
+            "qwen-cli",
+        ] {
             assert!(!is_generic(name), "{name}");
         }
     }

@@ -240,7 +240,7 @@ impl Connection {
             let mut routes = lock(&self.routes);
             if routes
                 .get(session)
-                .is_some_and(|other| !other.may_give_way_to(route))
+                .is_some_and(|other| !may_give_way(other, route))
             {
                 return false;
             }
@@ -266,7 +266,7 @@ impl Connection {
     /// The error that another open session of ours has the agent's session with this id, if one has.
     pub(super) fn shared_error(&self, session: &str, route: &Arc<Route>) -> Option<EngineError> {
         let other = self.route(session);
-        let other = other.filter(|other| !other.may_give_way_to(route))?;
+        let other = other.filter(|other| !may_give_way(other, route))?;
         let message = format!(
             "the agent has only one session for this one and for {}, which is open: close that one \
              first, or go on there",
@@ -536,6 +536,12 @@ impl Pending {
             None => Err(self.connection.ended_error()),
         }
     }
+}
+
+/// Whether another route may take the messages about the agent's session in place of this one: one of the
+/// same session, or any if this one is of none.
+fn may_give_way(route: &Route, other: &Route) -> bool {
+    route.session.is_none() || route.session == other.session
 }
 
 /// The error that an agent has not answered a request in time.

@@ -4,6 +4,7 @@
 use serde_json::json;
 
 use crate::briefing::{Briefing, Builder};
+use crate::engine::known::title;
 use crate::engine::{EngineError, History};
 use crate::json::{string_member, text_member};
 use crate::record::Kind;
@@ -84,6 +85,7 @@ pub(super) fn note(
     given: Option<&Briefing>,
     message_id: &str,
 ) -> Option<String> {
+    let agent = title(agent);
     let goes_on = |with: &str| match given {
         Some(briefing) => format!("goes on{with} from a briefing of {}", turns(briefing)),
         None => format!("goes on{with} without knowing what was said"),
@@ -92,7 +94,7 @@ pub(super) fn note(
         Reason::Interrupted => return None,
         Reason::Other(other) => format!(
             "[rejoin] This conversation was held with {} so far. {agent} {}.",
-            Implementation::shown(other),
+            title(Implementation::shown(other)),
             goes_on(" with it")
         ),
         Reason::Forgot => format!(

@@ -15,6 +15,7 @@ use crate::transport::pump::{Lines, pump};
 
 use super::cleared;
 use super::connection::{Awaited, Connection};
+use super::extensions::for_client;
 use super::members::with_members;
 use super::parse::{self, Message, NamedSession, Payload, Reader, read, session_of};
 use super::route::Route;
@@ -283,6 +284,18 @@ impl Intake {
         self.connection.respond(id, &Err(error.to_owned()));
     }
 
+    /// The parameters with what the client knows in place of what only the agent does, and the new position
+    /// of the session's id.
+    fn translated(&self, method: &str, params: String, at: Range<usize>) -> (String, Range<usize>) {
+        let before = params.len();
+        let translated = for_client(&self.connection, method, params);
+        let at = match session_of(&translated) {
+            Some(session) if translated.len() != before => session.range,
+            _ => at,
+        };
+        (translated, at)
+    }
+
     /// Forwards a request of the agent without a session, and its response. It goes to the client whose
     /// request it names, if it names one, and its id becomes that of the client.
     fn ask_without_session(&self, id: &str, method: &str, params: &str) {
@@ -295,6 +308,7 @@ impl Intake {
             }
             None => (params.to_owned(), connection.clients.latest()),
         };
+        let params = for_client(&connection, method, params);
         let Some(client) = client else {
             return connection.respond(id, &gone());
         };
@@ -339,11 +353,15 @@ impl Intake {
         };
         let is_native = connection.is_native();
         let (params, at) = match at {
-            Some(at) if !is_native => {
-                let (params, at) = with_client_ids(&route, params, at);
+            Some(at) => {
+                let (params, at) = if is_native {
+                    (params.to_owned(), at)
+                } else {
+                    with_client_ids(&route, params, at)
+                };
+                let (params, at) = self.translated(&method, params, at);
                 (params, Some(at))
             }
-            at @ Some(_) => (params.to_owned(), at),
             None => (params.to_owned(), None),
         };
         let (reply, answer) = oneshot::channel();
@@ -410,9 +428,10 @@ impl Intake {
         }
         let Some(session) = session else {
             if let Some(client) = self.connection.clients.latest() {
+                let params = for_client(&self.connection, method, params.to_owned());
                 self.connection
                     .runtime
-                    .block_on(client.notify(method, params));
+                    .block_on(client.notify(method, &params));
             }
             return;
         };
@@ -422,6 +441,7 @@ impl Intake {
             } else {
                 with_client_ids(&route, params, session.range)
             };
+            let (params, at) = self.translated(method, params, at);
             (route, params, Some(at))
         } else if let Some(route) = self.connection.subagent_route(&session.id) {
             (route, params.to_owned(), None)

@@ -14,6 +14,7 @@ use crate::sys::{Ids, lock};
 
 use super::cleared;
 use super::connection::{Awaited, CANCEL_TIMEOUT, Connection, Pending, TurnEnd};
+use super::extensions::{for_agent, for_client};
 use super::hand_over::{self, HandOver};
 use super::members::{of_session, with_session};
 use super::parse::session_of;
@@ -174,7 +175,7 @@ impl LiveSession {
                 let response = response.await?;
                 match sent.report {
                     Some(report) => self.reported(report).await,
-                    None => Ok(ended(&response)),
+                    None => Ok(self.ended(response)),
                 }
             };
             tokio::pin!(outcome);
@@ -205,6 +206,14 @@ impl LiveSession {
         } else {
             cleared::follow(self);
             TurnOutcome::Ended(ended)
+        }
+    }
+
+    /// How a turn ended, by the agent's response in version 1.
+    fn ended(&self, result: String) -> Ended {
+        match text_member(&result, "stopReason") {
+            Some(_) => Ended::With(for_client(&self.connection, method::SESSION_PROMPT, result)),
+            None => Ended::Because(StopReason::EndTurn),
         }
     }
 
@@ -241,7 +250,7 @@ impl LiveSession {
     /// Sends a request about the session. `ids` has the id of the message that the user may say with
     /// it.
     pub(super) fn call(&self, method: &str, params: &str, ids: &dyn Ids) -> Pending {
-        let forwarded = self.with_agent_ids(params);
+        let forwarded = self.with_agent_ids(method, params);
         if method != method::STEERING {
             return self.connection.request(method, &forwarded);
         }
@@ -250,26 +259,19 @@ impl LiveSession {
         self.connection.request_awaited(method, &forwarded, awaited)
     }
 
-    /// Parameters of the client with the agent's ids.
-    pub(super) fn with_agent_ids(&self, params: &str) -> String {
+    /// Parameters of a method of the client with the agent's ids.
+    pub(super) fn with_agent_ids(&self, method: &str, params: &str) -> String {
         let inward = if self.connection.is_native() {
             None
         } else {
             self.route.with_normalizer(|ids| ids.incoming(params))
         };
         let params = inward.as_deref().unwrap_or(params);
-        match session_of(params) {
+        let params = match session_of(params) {
             Some(session) => with_string(params, &session.range, &self.session_id),
             None => params.to_owned(),
-        }
-    }
-}
-
-/// How a turn ended, by the agent's response in version 1.
-fn ended(result: &str) -> Ended {
-    match text_member(result, "stopReason") {
-        Some(_) => Ended::With(result.to_owned()),
-        None => Ended::Because(StopReason::EndTurn),
+        };
+        for_agent(&self.connection, method, params)
     }
 }
 

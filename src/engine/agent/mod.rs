@@ -12,6 +12,7 @@ mod cleared;
 mod command;
 mod connection;
 mod early;
+mod extensions;
 mod hand_over;
 mod identity;
 mod ids;
@@ -196,7 +197,8 @@ impl Engine for WrappedEngine {
     fn notify(&self, method: &str, params: &str) {
         // An agent that does not run needs no notification.
         if let Some(connection) = self.agent.current() {
-            connection.notify(method, params);
+            let params = extensions::for_agent(&connection, method, params.to_owned());
+            connection.notify(method, &params);
         }
     }
 

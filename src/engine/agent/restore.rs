@@ -489,6 +489,8 @@ pub(super) async fn restore_settings(
             Ok(Ok(result)) => {
                 now.apply_request(request.method, &params, &result);
             }
+            // What the agent has reported of it is not so.
+            Ok(Err(error)) if is_so_already(&error) => now.set_already(request.method, &params),
             Ok(Err(error)) => {
                 tracing::warn!(method = request.method, %error, "could not restore a setting");
             }
@@ -496,6 +498,13 @@ pub(super) async fn restore_settings(
         }
     }
     (now.apply(answer), now)
+}
+
+/// Whether an agent refuses a setting because the session has it.
+fn is_so_already(error: &EngineError) -> bool {
+    let data = error.data.as_deref().unwrap_or_default();
+    let texts = [error.message.as_str(), data].map(str::to_lowercase);
+    texts.iter().any(|text| text.contains("already"))
 }
 
 #[cfg(test)]

@@ -110,6 +110,23 @@ impl Settings {
         Some(update)
     }
 
+    /// The agent has refused this request since the session has the setting, whatever it has reported.
+    pub(super) fn set_already(&mut self, method: &str, params: &str) {
+        let mut list = self
+            .list
+            .as_deref()
+            .and_then(text::tree)
+            .unwrap_or_default();
+        let wanted = text::tree(params).unwrap_or_default();
+        for option in list.as_array_mut().into_iter().flatten() {
+            if id(option) == wanted["configId"].as_str() && wanted["configId"].is_string() {
+                option["currentValue"] = wanted["value"].clone();
+            }
+        }
+        let result = json!({ "configOptions": list }).to_string();
+        self.apply_request(method, params, &result);
+    }
+
     /// The requests that restore these settings in a session that the agent has just opened with this
     /// response. Settings that the agent no longer offers are left out.
     pub(super) fn restore_requests(&self, answer: &str) -> Vec<SettingRequest> {

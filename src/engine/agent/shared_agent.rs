@@ -18,6 +18,7 @@ use crate::transport::ClientConnection;
 
 use super::capabilities::{Capabilities, only_claims_2};
 use super::connection::Connection;
+use super::extensions::{for_agent, for_client};
 use super::identity::{self, AgentNames, NameMatch};
 use super::intake;
 use super::members::with_members;
@@ -260,8 +261,10 @@ impl Agent {
         cancelled: BoxFuture<'static, ()>,
     ) -> Result<String, EngineError> {
         let connection = self.connection().await?;
-        let pending = connection.request_of(caller, method, params);
+        let forwarded = for_agent(&connection, method, params.to_owned());
+        let pending = connection.request_of(caller, method, &forwarded);
         let result = pending.outcome_or_cancel(cancelled).await?;
+        let result = for_client(&connection, method, result);
         let signed_in = match method {
             method::AUTHENTICATE | method::AUTH_LOGIN => Some(params.to_owned()),
             method::LOGOUT | method::AUTH_LOGOUT => None,

@@ -14,6 +14,8 @@ use super::route::Route;
 #[derive(Debug)]
 pub(super) struct Steering {
     route: Arc<Route>,
+    /// The message's id.
+    id: String,
     /// The updates that show it.
     said: Vec<String>,
 }
@@ -29,15 +31,22 @@ impl Steering {
             let chunk = chunk.raw("content", &params[block]);
             said.push(chunk.string("messageId", id).end());
         }
-        let route = route.clone();
-        Self { route, said }
+        Self {
+            route: route.clone(),
+            id: id.to_owned(),
+            said,
+        }
     }
 
-    /// Records the message if the agent has taken it. The client shows it already.
+    /// Records the message if the agent has taken it and has not shown it. The client shows it already.
     pub(super) fn answered(self, outcome: &Outcome) {
         let answer = outcome.as_deref().ok();
         let answer = answer.and_then(|answer| string_member(answer, "outcome"));
-        if !matches!(answer.as_deref(), Some("injected" | "startedNewTurn")) {
+        let is_taken = matches!(answer.as_deref(), Some("injected" | "startedNewTurn"));
+        let is_due = self
+            .route
+            .with_normalizer(|normalizer| normalizer.steering_answered(&self.id, is_taken));
+        if !is_due {
             return;
         }
         let mut block = Block::default();

@@ -1,9 +1,11 @@
-//! Hides titles that an agent has derived from a briefing.
+//! Hides a briefing where an agent shows words of it.
 //!
 //! Many agents name a session after the beginning of its first prompt. In a session that continues
-//! from a briefing, that is the briefing's first sentence.
+//! from a briefing, that is the briefing's first sentence. Some repeat prompts in messages of their own.
 
 use std::borrow::Cow;
+
+use memchr::memmem;
 
 use crate::briefing::OPENINGS;
 use crate::json::{text_member, text_members};
@@ -17,6 +19,53 @@ const UNAMBIGUOUS: usize = 30;
 
 /// The same for a title that was shortened, or in a session with a briefing.
 const LIKELY: usize = 12;
+
+/// How much of the user's words is shown in place of a text that was derived from a briefing, in
+/// characters.
+const WORDS: usize = 200;
+
+/// A prompt that was sent behind a briefing.
+#[derive(Clone, Debug)]
+pub(super) struct Briefed {
+    briefing: String,
+    /// The beginning of what the user said.
+    words: String,
+}
+
+impl Briefed {
+    /// By the briefing and the text of the prompt.
+    pub(super) fn new(briefing: &str, prompt: &str) -> Self {
+        Self {
+            briefing: briefing.to_owned(),
+            words: prompt.chars().take(WORDS).collect(),
+        }
+    }
+
+    /// Whether a text may have words of a briefing in it.
+    pub(super) fn may_be_in(text: &str) -> bool {
+        let has = |words: &str| memmem::find(text.as_bytes(), words.as_bytes()).is_some();
+        COMMON.iter().any(|words| has(words))
+    }
+
+    /// The text without the briefing of any of these prompts, or the user's words in its place if it was
+    /// derived from a briefing. `None` if it has nothing of one.
+    pub(super) fn hide(briefed: &[Self], text: &str) -> Option<String> {
+        if let Some(one) = briefed.iter().find(|one| text.contains(&one.briefing)) {
+            return Some(text.replace(&one.briefing, "").trim_start().to_owned());
+        }
+        if !is_of_context(text, !briefed.is_empty()) {
+            return None;
+        }
+        let words = match briefed {
+            [one] => one.words.chars().take(text.chars().count()).collect(),
+            _ => String::new(),
+        };
+        Some(words)
+    }
+}
+
+/// What the openings of briefings have in common.
+const COMMON: [&str; 2] = ["Below is a record of", "A record of the"];
 
 /// Tracks the titles of a session.
 #[derive(Debug, Default)]
@@ -175,6 +224,34 @@ mod tests {
         titles.turn_begins(true);
         assert!(titles.shown(&update("The first")).is_some());
         assert_eq!(titles.shown(&update("The second")), None);
+    }
+
+    #[test]
+    fn texts_have_no_words_of_briefings() {
+        let briefing = format!("{}, and so on.\n", OPENINGS[0]);
+        let briefed = [Briefed::new(&briefing, "What next?")];
+        for (text, given, expected) in [
+            (
+                format!("{briefing}\n\nWhat next?"),
+                &briefed[..],
+                Some("What next?"),
+            ),
+            (format!("a\n{briefing}b"), &briefed, Some("a\nb")),
+            (
+                "Below is a record of the conv…".to_owned(),
+                &briefed,
+                Some("What next?"),
+            ),
+            ("Below is a r…".to_owned(), &briefed, None),
+            (OPENINGS[0].to_owned(), &[], Some("")),
+            ("What next?".to_owned(), &briefed, None),
+        ] {
+            assert_eq!(Briefed::hide(given, &text).as_deref(), expected, "{text}");
+        }
+        for opening in OPENINGS {
+            assert!(Briefed::may_be_in(opening), "{opening}");
+        }
+        assert!(!Briefed::may_be_in("What next?"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::engine::agent::AgentNames;
 use crate::sys::program::find;
 
-use super::known::{Known, known};
+use crate::engine::known::{Known, known};
 
 /// An agent that can be started on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,6 @@
 
 mod fall_back;
 pub mod found;
-pub mod known;
 mod options;
 mod session;
 mod sign_in;

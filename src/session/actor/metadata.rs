@@ -2,6 +2,7 @@
 
 use crate::engine::{Attached, Block};
 use crate::history::metadata::{change_metadata, is_change};
+use crate::json::{text_member, text_members};
 use crate::record::Kind;
 use crate::record::metadata::MetadataChange;
 use crate::record::title::named;
@@ -41,8 +42,10 @@ impl Actor {
         Ok(())
     }
 
-    /// Restores the title that a client has given after an update that changes it.
-    pub(super) fn with_title(&self, mut block: Block) -> Block {
+    /// Restores the title that a client has given after an update that changes it, and leaves out a title
+    /// that the client has just been sent.
+    pub(super) fn with_title(&mut self, block: Block) -> Block {
+        let mut block = self.without_known_title(block);
         if let Some(title) = self.client_title() {
             let changes = |payload| changes_title(payload, title);
             if block
@@ -54,6 +57,39 @@ impl Actor {
             }
         }
         block
+    }
+
+    /// Leaves out the first title of the agent if it is the one that was made here.
+    fn without_known_title(&mut self, block: Block) -> Block {
+        let Some(session) = self
+            .session
+            .as_mut()
+            .filter(|session| session.own_title.is_some())
+        else {
+            return block;
+        };
+        let names = |payload| named(payload).is_some();
+        if !block
+            .iter()
+            .any(|entry| is_snapshot(entry.kind) && names(entry.payload))
+        {
+            return block;
+        }
+        let own = session.own_title.take().and_then(|title| named(&title));
+        let mut rest = Block::default();
+        let mut is_first = true;
+        for entry in block.iter() {
+            let is_title = is_snapshot(entry.kind) && names(entry.payload);
+            if is_title
+                && std::mem::take(&mut is_first)
+                && has_nothing_else(entry.payload)
+                && named(entry.payload) == own
+            {
+                continue;
+            }
+            rest.push_entry(entry);
+        }
+        rest
     }
 
     /// The same for the snapshots of an engine that has attached.
@@ -76,6 +112,21 @@ impl Actor {
 
 fn is_snapshot(kind: Kind) -> bool {
     matches!(kind, Kind::Info | Kind::UpdateV2)
+}
+
+/// Whether an update about the session, or the parameters with it, has nothing but a title.
+fn has_nothing_else(payload: &str) -> bool {
+    let update = text_member(payload, "update");
+    let has_other = |object, known: &[&str]| {
+        let mut members = text_members(object).into_iter();
+        members.any(|(name, _)| !known.contains(&name.as_str()))
+    };
+    match update {
+        Some(update) => {
+            !has_other(payload, &["update"]) && !has_other(update, &["sessionUpdate", "title"])
+        }
+        None => !has_other(payload, &["sessionUpdate", "title"]),
+    }
 }
 
 /// Whether an update gives the session another title, or removes it.

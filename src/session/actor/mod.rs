@@ -389,7 +389,10 @@ impl Actor {
 
     async fn engine_event(&mut self, event: EngineEvent) -> Batch<Reply> {
         match event {
-            EngineEvent::Block(block) => self.machine.update(self.with_title(block)),
+            EngineEvent::Block(block) => {
+                let block = self.with_title(block);
+                self.machine.update(block)
+            }
             EngineEvent::Ask(question) => self.engine_asks(question),
             EngineEvent::State(params) => self.machine.state(params),
             // It was handled where the ends of turns are awaited.

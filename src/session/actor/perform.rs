@@ -145,6 +145,9 @@ impl Actor {
         let end = std::iter::once((Kind::End, id, payload));
         self.append_all(title_record.chain(end), sync)?;
         self.trace_end(id, payload);
+        if let (Some(title), Some(session)) = (&title, &mut self.session) {
+            session.own_title = Some(title.clone());
+        }
         // A replay on its way reaches it, and so does what sends all that was missed.
         if let Some(title) = title
             && self.replay.is_none()

@@ -20,6 +20,14 @@ const wrapped = (name) => (options) => [binary, "wrap", "--name", name, ...optio
 const session = new Session({ ...giver, command: wrapped(name), cwd, env, marker, folder });
 const says = (text) => ({ type: "text", text });
 
+/** The name for people of the agent with this name. */
+function title(name) {
+  const list = new URL("../../../src/engine/agents.json", import.meta.url);
+  const names = (agent) => [agent.id, agent.name, agent.command, ...(agent.plain ?? []), ...(agent.names ?? [])];
+  const known = JSON.parse(readFileSync(list, "utf8")).find((agent) => names(agent).includes(name));
+  return known?.name ?? name;
+}
+
 /** Facts, by where they were planted. */
 const FACTS = {
   "the first prompt": "GOAL-4711",
@@ -78,7 +86,7 @@ async function goOn(next, handed) {
     assert(body.includes(fact), `the model was not told what is in ${where}: ${fact}`);
   }
   assert.equal(body.split("Below is a record of the conversation so far").length, 2);
-  const notice = `[rejoin] This conversation was held with ${name} so far. ${next} goes on with it`;
+  const notice = `[rejoin] This conversation was held with ${title(name)} so far. ${title(next)} goes on with it`;
   const live = handed.peer.updates(session.id, from).join("\n");
   assert.equal(live.split(notice).length, 2, live);
   assert(!live.includes("Below is a record"), live);

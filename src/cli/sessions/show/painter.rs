@@ -10,7 +10,7 @@ use crate::cli::look::{FAINT, ID, Look, STRONG, WAITING};
 use crate::cli::paint::{AGENT, BAD, GOOD, Line, PLAIN, USER, markdown, of_sign, wrap};
 use crate::cli::sessions::list::UNTITLED;
 use crate::cli::width::width;
-use crate::engine::choice::known::title as title_of;
+use crate::engine::known::title as title_of;
 use crate::export::diff;
 use crate::export::parts::{Part, Said};
 use crate::export::plain::{one_line, plain};

@@ -29,6 +29,68 @@ pub(in crate::engine::agent) struct Echo {
     at: usize,
 }
 
+/// What the user has said within running turns, which the agent may show itself. Each message is recorded
+/// once: by us when the agent has taken it, or as the agent shows it.
+#[derive(Debug, Default)]
+pub(super) struct Steered(Vec<SteeredMessage>);
+
+#[derive(Debug)]
+struct SteeredMessage {
+    id: String,
+    echo: Echo,
+    /// Whether it is recorded already.
+    is_recorded: bool,
+    /// Whether the agent has shown the beginning of it before it was recorded.
+    is_shown: bool,
+}
+
+impl Steered {
+    /// The user says a message with this id, by the parameters of the request.
+    pub(super) fn said(&mut self, id: &str, params: &str) {
+        self.0.push(SteeredMessage {
+            id: id.to_owned(),
+            echo: Echo::new(params, None),
+            is_recorded: false,
+            is_shown: false,
+        });
+    }
+
+    /// The agent has answered the request. Returns whether the message is to be recorded now.
+    pub(super) fn answered(&mut self, id: &str, is_taken: bool) -> bool {
+        let Some(place) = self.0.iter().position(|message| message.id == id) else {
+            return false;
+        };
+        let is_due = is_taken && !self.0[place].is_shown;
+        if is_due {
+            self.0[place].is_recorded = true;
+        } else {
+            self.0.remove(place);
+        }
+        is_due
+    }
+
+    /// Whether the content of a message of the user, or of a part of it, repeats one that is recorded.
+    pub(super) fn repeats(&mut self, content: &str) -> bool {
+        let blocks: Vec<_> = if content.starts_with('[') {
+            json::text_elements(content).collect()
+        } else {
+            vec![content]
+        };
+        for message in self.0.iter_mut().filter(|message| !message.is_shown) {
+            if !blocks.is_empty() && blocks.iter().all(|block| message.echo.repeats(block)) {
+                message.is_shown = !message.is_recorded;
+                return message.is_recorded;
+            }
+        }
+        false
+    }
+
+    /// Another turn begins.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
 /// A part of a prompt.
 #[derive(Debug)]
 enum Part {
@@ -247,6 +309,31 @@ mod tests {
             assert_eq!(found, expected, "{chunks:?}");
         }
         assert!(!Echo::new("{", None).repeats(&text("a")));
+    }
+
+    #[test]
+    fn what_is_said_within_a_turn_is_recorded_once() {
+        let params = r#"{"prompt":[{"type":"text","text":"be brief"}]}"#;
+        let said = || {
+            let mut steered = Steered::default();
+            steered.said("m", params);
+            steered
+        };
+        // The agent shows it after it has taken it.
+        let mut steered = said();
+        assert!(steered.answered("m", true));
+        assert!(steered.repeats(&text("be ")));
+        assert!(steered.repeats(&format!("[{}]", text("brief"))));
+        assert!(!steered.repeats(&text("brief")));
+        // The agent shows it before.
+        let mut steered = said();
+        assert!(!steered.repeats(&text("be brief")));
+        assert!(!steered.answered("m", true));
+        // The answer does not say that the agent has taken it.
+        let mut steered = said();
+        assert!(!steered.answered("m", false));
+        assert!(!steered.repeats(&text("be brief")));
+        assert!(!steered.answered("m", true));
     }
 
     const CONTEXT: &str = "Below is what was said so far, in this conversation.\nONE: a\nTWO: b\n";

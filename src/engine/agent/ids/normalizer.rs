@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::calls::Calls;
-use super::echo::Echo;
+use super::echo::{Echo, Steered};
 use super::messages::{Change, Messages};
 use crate::engine::agent::parse::{Fields, Form, Payload};
 use crate::json::{self, Span};
@@ -35,6 +35,7 @@ pub(in crate::engine::agent) struct IdNormalizer {
     calls: Calls,
     /// The prompts of running turns, by the ids of their messages.
     echoes: Vec<(String, Echo)>,
+    steered: Steered,
 }
 
 impl IdNormalizer {
@@ -44,6 +45,7 @@ impl IdNormalizer {
             messages: Messages::new(ids),
             calls: Calls::default(),
             echoes: Vec::new(),
+            steered: Steered::default(),
         }
     }
 
@@ -113,17 +115,33 @@ impl IdNormalizer {
         } else {
             self.boundary();
             self.echoes.clear();
+            self.steered.clear();
         }
         let echo = Echo::new(prompt_params, context);
         self.echoes.push((message_id.to_owned(), echo));
     }
 
     /// The user says something in the middle of a turn: the message's id, and the parameters of the
-    /// request. The agent may repeat it like a prompt.
+    /// request. The agent may show it.
     pub(in crate::engine::agent) fn steered(&mut self, message_id: &str, params: &str) {
         self.messages.pause();
-        let echo = Echo::new(params, None);
-        self.echoes.push((message_id.to_owned(), echo));
+        self.steered.said(message_id, params);
+    }
+
+    /// The agent has answered that, perhaps that it takes the message. Returns whether the message is to be
+    /// recorded now.
+    pub(in crate::engine::agent) fn steering_answered(
+        &mut self,
+        message_id: &str,
+        is_taken: bool,
+    ) -> bool {
+        self.steered.answered(message_id, is_taken)
+    }
+
+    /// Whether the content of a message of the user repeats what was said in the middle of a turn and is
+    /// recorded.
+    pub(in crate::engine::agent) fn repeats_steered(&mut self, content: &str) -> bool {
+        self.steered.repeats(content)
     }
 
     /// The turn of this message has ended.
@@ -207,7 +225,7 @@ impl IdNormalizer {
         };
         let content = content.of(text);
         let mut echoes = self.echoes.iter_mut();
-        echoes.any(|(_, echo)| echo.repeats(content))
+        echoes.any(|(_, echo)| echo.repeats(content)) || self.steered.repeats(content)
     }
 
     fn chunk(&mut self, role: Role, text: &str, fields: &Fields) -> Option<String> {

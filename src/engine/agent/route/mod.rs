@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::engine::{Block, Outlet};
+use crate::json::{string_member, text_elements, text_member};
 use crate::protocol::UpdateKind;
 use crate::record::{Kind, OpenSubagents};
 use crate::sys::{SessionId, lock};
@@ -23,7 +24,7 @@ use super::import::Import;
 use super::parse::Payload;
 use super::settings::Settings;
 use super::terminals::Terminals;
-use super::titles::Titles;
+use super::titles::{Briefed, Titles};
 use work::Work;
 
 /// How long an agent is silent before its replay counts as complete.
@@ -44,12 +45,13 @@ const AGENT_ENDED: &str = "Interrupted: the agent ended before this tool call di
 pub(super) struct Route {
     pub(super) out: Outlet,
     /// Our session; `None` if what the agent says of its own is not ours to show.
-    session: Option<SessionId>,
-    /// The session's id for the client, and the agent's once it is known.
+    pub(super) session: Option<SessionId>,
+    /// The session's id for the client.
     name: String,
     /// Its working directory.
     folder: String,
-    agent_id: Mutex<String>,
+    /// The agent's id of the session; empty until it is known.
+    pub(super) agent_id: Mutex<String>,
     /// Whether the agent speaks version 2, so that its updates are recorded as they are.
     pub(super) is_native: bool,
     state: Mutex<State>,
@@ -69,6 +71,8 @@ struct State {
     /// The last snapshot of each kind, by its name.
     snapshots: HashMap<String, String>,
     titles: Titles,
+    /// The last prompt, if it was sent behind a briefing.
+    briefed: Option<Briefed>,
     /// Whether there was a turn since the agent opened the session.
     prompted: bool,
     /// Whether an update has come since the last turn began.
@@ -160,6 +164,7 @@ impl Route {
                 ended: HashSet::new(),
                 titles: Titles::new(snapshots.get(UpdateKind::SessionInfo.name())),
                 snapshots,
+                briefed: None,
                 prompted: false,
                 updated: false,
                 turns: Vec::new(),
@@ -171,12 +176,6 @@ impl Route {
             settings,
             activity: watch::Sender::new(0),
         })
-    }
-
-    /// Whether another route may take the messages about the agent's session in place of this one: one
-    /// of the same session, or any if this one is of none.
-    pub(super) fn may_give_way_to(&self, other: &Self) -> bool {
-        self.session.is_none() || self.session == other.session
     }
 
     /// The session's id for the client.
@@ -197,6 +196,11 @@ impl Route {
     /// The sessions that the agent had before, once.
     pub(super) fn sessions_before_clearing(&self) -> Option<BTreeMap<String, String>> {
         self.lock().before_clearing.take()
+    }
+
+    /// The last prompt, if it was sent behind a briefing.
+    pub(super) fn briefed(&self) -> Option<Briefed> {
+        self.lock().briefed.clone()
     }
 
     /// The agent knows the session by this id.
@@ -260,6 +264,7 @@ impl Route {
             .turn_begins(message_id, prompt, context, overlaps);
         state.turns.push(message_id.to_owned());
         state.titles.turn_begins(context.is_some());
+        state.briefed = context.map(|context| Briefed::new(context, &prompt_text(prompt)));
         state.prompted = true;
         state.updated = false;
         if matches!(state.mode, Mode::AfterReplay) {
@@ -454,6 +459,13 @@ impl Route {
     fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
+}
+
+/// The texts of a prompt, given as the parameters of its request.
+fn prompt_text(params: &str) -> String {
+    let blocks = text_elements(text_member(params, "prompt").unwrap_or_default());
+    let texts = blocks.filter_map(|block| string_member(block, "text"));
+    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// The name of an update, in any form of its record.

@@ -3,7 +3,8 @@
 use crate::engine::Block;
 use crate::engine::agent::ids::Echo;
 use crate::engine::agent::parse::Payload;
-use crate::protocol::UpdateKind;
+use crate::json::text_member;
+use crate::protocol::{Role, UpdateKind};
 use crate::record::Kind;
 
 use super::work::{Report, SentTurn};
@@ -89,6 +90,7 @@ impl Route {
         let mut state = self.lock();
         let State {
             mode,
+            normalizer,
             work,
             snapshots,
             titles,
@@ -104,8 +106,16 @@ impl Route {
                 return;
             }
             *updated = true;
+            let is_user = kind == UpdateKind::Chunk(Role::User)
+                || Role::of_message(&name) == Some(Role::User);
+            let content = is_user
+                .then(|| text_member(payload.update(), "content"))
+                .flatten();
             let record = match kind {
                 UpdateKind::Notice => Kind::TransientV2,
+                _ if content.is_some_and(|content| normalizer.repeats_steered(content)) => {
+                    Kind::TransientV2
+                }
                 _ => Kind::UpdateV2,
             };
             if kind == UpdateKind::Subagent {

@@ -1,0 +1,80 @@
+//! What agents and clients put into messages and members of their own: ids of sessions, which differ on
+//! the two sides, and, from agents, words of a briefing, which clients never see.
+//!
+//! Methods of their own begin with `_`, members of their own are in `_meta`.
+
+use memchr::memmem;
+
+use crate::json::{text_member, with_strings};
+use crate::sys::lock;
+
+use super::connection::Connection;
+use super::members::with_members;
+use super::titles::Briefed;
+
+/// The name of a member that names a session.
+const SESSION_ID: &str = "sessionId";
+
+/// The name of the member for extensions.
+const META: &str = "_meta";
+
+/// Whether the parameters and the result of a method are an extension as a whole.
+fn is_extension(method: &str) -> bool {
+    method.starts_with('_')
+}
+
+/// The parameters or the result of a method for the client.
+pub(super) fn for_client(connection: &Connection, method: &str, text: String) -> String {
+    let changed = if is_extension(method) {
+        translated(connection, &text)
+    } else {
+        meta_for_client(connection, &text)
+    };
+    changed.unwrap_or(text)
+}
+
+/// An object of the protocol with its `_meta` for the client; `None` if that does not differ.
+fn meta_for_client(connection: &Connection, object: &str) -> Option<String> {
+    let meta = text_member(object, META)?;
+    let meta = translated(connection, meta)?;
+    Some(with_members(object, &[], &[(META, &meta)]))
+}
+
+/// The parameters of a method for the agent.
+pub(super) fn for_agent(connection: &Connection, method: &str, params: String) -> String {
+    if !is_extension(method) || !mentions(&params, SESSION_ID) {
+        return params;
+    }
+    let routes = connection.all_routes();
+    let mut agent_id = |name: &str, value: &str| {
+        let route = routes.iter().find(|route| route.name() == value);
+        let route = route.filter(|_| name == SESSION_ID)?;
+        Some(lock(&route.agent_id).clone()).filter(|id| id != value)
+    };
+    with_strings(&params, &mut agent_id).unwrap_or(params)
+}
+
+fn translated(connection: &Connection, text: &str) -> Option<String> {
+    let has_briefing = Briefed::may_be_in(text);
+    if !has_briefing && !mentions(text, SESSION_ID) {
+        return None;
+    }
+    let briefed: Vec<_> = if has_briefing {
+        let routes = connection.all_routes();
+        routes.iter().filter_map(|route| route.briefed()).collect()
+    } else {
+        Vec::new()
+    };
+    let mut change = |name: &str, value: &str| {
+        if name == SESSION_ID {
+            let route = connection.route(value)?;
+            return Some(route.name().to_owned()).filter(|name| name != value);
+        }
+        has_briefing.then(|| Briefed::hide(&briefed, value))?
+    };
+    with_strings(text, &mut change)
+}
+
+fn mentions(text: &str, word: &str) -> bool {
+    memmem::find(text.as_bytes(), word.as_bytes()).is_some()
+}
