@@ -25,6 +25,7 @@ mod machine;
 mod memory;
 #[cfg(all(unix, feature = "store-postgres"))]
 mod postgres;
+mod redact;
 mod replay;
 mod report;
 mod shared;
@@ -52,6 +53,7 @@ const QUESTIONS: &[(&str, Question)] = &[
     ("list", list::run),
     ("subscription", subscription::run),
     ("history", history::run),
+    ("redact", redact::run),
     ("shared", shared::run),
     ("sources", sources::run),
     ("load", load::run),
@@ -64,7 +66,7 @@ const QUESTIONS: &[(&str, Question)] = &[
 const HELP: &str = "\
 usage: cargo bench -- [NAME…] [--rounds N] [--memory-mb N] [--sessions N]
   NAME           replay, v2, memory, append, start, list, subscription,
-                 history, sources, load, live, wrap, postgres; all by default
+                 history, redact, sources, load, live, wrap, postgres; all by default
   --rounds N     how often each thing is measured; 11 by default
   --memory-mb N  the size of the log in `memory`; 256 by default, the promise is about 1024
   --sessions N   the size of the large store in `list`, `load` and `subscription`,
