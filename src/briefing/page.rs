@@ -12,6 +12,8 @@ use super::turn::{Short, Turn};
 /// The parts of the room that are kept for the trail and for how the conversation began, at most.
 const FOR_TRAIL: usize = 6;
 const FOR_START: usize = 8;
+/// The room that a turn needs to be shown as far as it fits, and not in short, in bytes.
+const PARTIAL: usize = 4096;
 
 /// The wording of a briefing's introduction.
 #[derive(Debug)]
@@ -166,11 +168,22 @@ impl Page<'_> {
         // A quarter of the room is reserved for turns in short.
         let reserved = for_start + for_trail + left.saturating_sub(for_start + for_trail) / 4;
         let mut rest = Vec::new();
-        for (turn, text) in full {
-            let fits = text.len() <= left.saturating_sub(reserved) && !is_cut(turn);
-            if fits && rest.is_empty() {
+        let mut partial = None;
+        while let Some((turn, text)) = full.next() {
+            // Nothing has to be left for turns before the first one.
+            let is_first = full.len() == 0 && turns.short.is_empty() && turns.dropped == 0;
+            let kept = if is_first { for_trail } else { reserved };
+            let room = left.saturating_sub(kept);
+            let fits = text.len() <= room && !is_cut(turn);
+            let is_next = rest.is_empty() && partial.is_none();
+            if fits && is_next {
                 left -= text.len();
                 parts.push_front(text);
+            } else if is_next && room >= PARTIAL {
+                let fitted = lines.fitted(turn, room);
+                left -= fitted.text.len();
+                parts.push_front(fitted.text);
+                partial = Some((turn, fitted.left_out));
             } else {
                 rest.push(turn);
             }
@@ -178,6 +191,9 @@ impl Page<'_> {
         // Oldest first, as they were done.
         for turn in rest.iter().rev() {
             trail.extend(turn.steps(usize::MAX));
+        }
+        if let Some((turn, left_out)) = partial {
+            trail.extend(turn.steps(left_out));
         }
         trail.extend(newest.steps(steps_of_newest));
         let trail = self.trail(&trail, for_trail.min(left));

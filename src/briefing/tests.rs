@@ -310,6 +310,83 @@ fn a_turn_that_is_too_long_keeps_what_the_user_said_and_its_end() {
 }
 
 #[test]
+fn a_long_turn_before_the_last_one_takes_the_room_that_is_left() {
+    let long = "paragraph ".repeat(9000);
+    let items = [
+        header("local"),
+        prompt("first"),
+        chunk(&long),
+        end("end_turn"),
+        prompt("second"),
+        chunk("short"),
+        end("end_turn"),
+    ];
+    let text = transcript(&items, 64 * 1024).unwrap();
+    assert!(
+        (56 * 1024..=64 * 1024).contains(&text.len()),
+        "{}",
+        text.len()
+    );
+    assert!(text.contains("first\n") && text.contains("short\n"));
+}
+
+#[test]
+fn what_precedes_the_first_prompt_is_no_turn() {
+    let items = [
+        header("local"),
+        chunk("a greeting"),
+        prompt("first"),
+        chunk("answer"),
+        end("end_turn"),
+    ];
+    for budget in [10_000, 600] {
+        let mut builder = Builder::new(budget);
+        for (kind, payload) in &items {
+            builder.record(&Record::sample(*kind, None, payload));
+        }
+        let briefing = builder.finish().unwrap();
+        assert_eq!(
+            (briefing.shown, briefing.turns),
+            (1, 1),
+            "{}",
+            briefing.text
+        );
+    }
+}
+
+#[test]
+fn turns_that_the_reader_has_are_left_out() {
+    let mut builder = Builder::of_missed_turns(10_000);
+    let record = |builder: &mut Builder, items: &[Item]| {
+        for (kind, payload) in items {
+            builder.record(&Record::sample(*kind, None, payload));
+        }
+    };
+    let turn = |n: u32| {
+        [
+            prompt(&format!("p{n}")),
+            chunk(&format!("a{n}")),
+            end("end_turn"),
+        ]
+    };
+    record(&mut builder, &[header("local")]);
+    record(&mut builder, &turn(1));
+    record(&mut builder, &turn(2));
+    builder.forget();
+    record(&mut builder, &turn(3));
+    let briefing = builder.finish().unwrap();
+    assert_eq!((briefing.shown, briefing.turns), (1, 1));
+    let lines = super::tests::record(&briefing.text).join("\n");
+    assert!(lines.contains("turn 3, the user]\np3\n"), "{lines}");
+    assert!(!lines.contains("p2") && !lines.contains("a2"), "{lines}");
+    assert!(
+        briefing
+            .text
+            .starts_with("Below is a record of the latest part")
+    );
+}
+
+#[test]
 fn an_empty_conversation_has_no_transcript() {
     let silent = [
         header("weaver"),
