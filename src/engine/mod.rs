@@ -22,6 +22,7 @@ pub mod choice;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use zeroize::Zeroizing;
 
@@ -40,6 +41,15 @@ use crate::transport::ClientConnection;
 
 /// A boxed future that can move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The future after it was polled once: what it does without waiting is done.
+pub fn begun<T: Send + 'static>(mut future: BoxFuture<'static, T>) -> BoxFuture<'static, T> {
+    let mut context = Context::from_waker(Waker::noop());
+    match future.as_mut().poll(&mut context) {
+        Poll::Ready(value) => Box::pin(std::future::ready(value)),
+        Poll::Pending => future,
+    }
+}
 
 /// Answers the prompts of sessions.
 pub trait Engine: Send + Sync + fmt::Debug {

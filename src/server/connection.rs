@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::engine::relay::Patience;
+use crate::json::string_member;
 use crate::protocol::ProtocolVersion;
-use crate::protocol::method::INITIALIZE;
+use crate::protocol::method::{CANCEL_REQUEST, INITIALIZE, SESSION_CANCEL};
 use crate::session::Registry;
 use crate::sys::socket::Closer;
 use crate::transport::{ClientConnection, Incoming, Received, Request};
@@ -102,6 +103,7 @@ impl<'a> Connection<'a> {
     }
 
     async fn message(&mut self, message: Received) {
+        self.keep_order(&message).await;
         match message {
             Received::Request(request) => self.request(request).await,
             // Before `initialize`, there is nothing that a notification could be about.
@@ -110,6 +112,27 @@ impl<'a> Connection<'a> {
                     methods::notification(context, &method, &params);
                 }
             }
+        }
+    }
+
+    /// Waits until what came before a message has left for the wrapped agent, as far as nothing has to
+    /// wait: messages of different sessions take different ways. A cancellation waits for nothing.
+    async fn keep_order(&self, message: &Received) {
+        let Some(context) = self
+            .context
+            .as_ref()
+            .filter(|context| context.wraps_agent())
+        else {
+            return;
+        };
+        let (method, params) = match message {
+            Received::Request(request) => (&request.method, &request.params),
+            Received::Notification { method, params } => (method, params),
+        };
+        if !matches!(method.as_str(), SESSION_CANCEL | CANCEL_REQUEST) {
+            let name = string_member(params, "sessionId");
+            let next = name.and_then(|name| context.named(&name));
+            self.registry.taken(next.as_ref()).await;
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -42,7 +43,12 @@ pub(super) enum Command {
     OwnFrontEnded(String),
     /// Notify when everything that was sent before has begun.
     Barrier(oneshot::Sender<()>),
+    /// Notify when everything that was sent before has been taken, begun or not.
+    Taken(oneshot::Sender<()>),
 }
+
+/// How long a session may take before what comes after it no longer waits.
+const HELD_UP: Duration = Duration::from_secs(1);
 
 /// The messages to one actor, in order.
 pub(super) type Mailbox = mpsc::UnboundedReceiver<Command>;
@@ -73,6 +79,8 @@ struct Shared {
     /// Unbounded, because the sender must not wait. Its content counts in the connection's flow,
     /// which bounds it: no more is read.
     actors: Mutex<HashMap<SessionId, mpsc::UnboundedSender<Command>>>,
+    /// The session that was sent the last command.
+    last: Mutex<Option<SessionId>>,
     /// The name of the client, once it is known.
     client_name: OnceLock<String>,
 }
@@ -88,6 +96,7 @@ impl Registry {
             alive: Busy::default(),
             ending: CancellationToken::new(),
             actors: Mutex::default(),
+            last: Mutex::default(),
             client_name: OnceLock::new(),
         });
         let client = Arc::default();
@@ -198,8 +207,26 @@ impl Registry {
         self.post(id, Command::Fork(request, log, hold()));
     }
 
+    /// Waits until the session that was sent the last command has taken it, unless that is `next`: so what
+    /// sessions pass on at once keeps its order. Does not wait for one that is held up.
+    pub async fn taken(&self, next: Option<&SessionId>) {
+        let last = {
+            let mut last = lock(&self.shared.last);
+            if last.as_ref() == next {
+                return;
+            }
+            last.take()
+        };
+        let (sender, taken) = oneshot::channel();
+        let last = last.and_then(|last| self.lock().get(&last).cloned());
+        if last.is_some() && offer(last.as_ref(), Command::Taken(sender)).is_none() {
+            tokio::time::timeout(HELD_UP, taken).await.ok();
+        }
+    }
+
     /// Sends a command to the actor of a session, and starts one if the session has no actor.
     fn post(&self, id: &SessionId, command: Command) {
+        *lock(&self.shared.last) = Some(id.clone());
         let mut actors = self.lock();
         let Some(command) = offer(actors.get(id), command) else {
             return;

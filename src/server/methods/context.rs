@@ -100,7 +100,7 @@ impl Context {
 
     /// The session that the client knows by this name on this connection. The agent's ids may look
     /// like ours, so names come first.
-    pub(super) fn named(&self, name: &str) -> Option<SessionId> {
+    pub(in crate::server) fn named(&self, name: &str) -> Option<SessionId> {
         let known = self.names().get(name).cloned();
         known.or_else(|| SessionId::parse(name))
     }
@@ -209,7 +209,7 @@ impl Context {
     }
 
     /// Whether the engine is a wrapped agent.
-    pub(super) fn wraps_agent(&self) -> bool {
+    pub(in crate::server) fn wraps_agent(&self) -> bool {
         self.deps().engine.wraps_agent()
     }
 

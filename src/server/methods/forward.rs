@@ -1,5 +1,6 @@
 //! Passes messages that rejoin does not implement on to the engine.
 
+use crate::engine::begun;
 use crate::json::string_member;
 use crate::protocol::ProtocolVersion;
 use crate::protocol::method::{AUTH_LOGIN, AUTH_LOGOUT, AUTHENTICATE, LOGOUT};
@@ -28,7 +29,8 @@ pub(super) fn request(context: &Context, request: &Request) -> Result<Action, Er
     };
     let cancelled = Box::pin(responder.cancellation().cancelled_owned());
     let engine = &context.deps().engine;
-    let call = engine.call(context.caller(responder), method, params, cancelled);
+    // Sent before what the client sends next, if the agent runs.
+    let call = begun(engine.call(context.caller(responder), method, params, cancelled));
     Ok(Action::Later(Box::pin(async move {
         (call.await.map_err(Error::from), None)
     })))

@@ -283,7 +283,8 @@ impl Actor {
             | Command::Stop(..)
             | Command::Deliver(..)
             | Command::OwnFrontEnded(_)
-            | Command::Barrier(_) => true,
+            | Command::Barrier(_)
+            | Command::Taken(_) => true,
             Command::Request(..) | Command::ReadForFork(..) => false,
         };
         !is_new && self.session.is_none()
@@ -325,6 +326,11 @@ impl Actor {
             Command::OwnFrontEnded(key) => return self.own_front_ended(&key),
             Command::Barrier(barrier) => {
                 self.barriers.push(barrier);
+                return Vec::new();
+            }
+            Command::Taken(taken) => {
+                // The one who waits may have given up.
+                taken.send(()).ok();
                 return Vec::new();
             }
         };

@@ -1,6 +1,6 @@
 //! Performs the effects of a session's machine, one at a time.
 
-use crate::engine::{Attach, Attached, Cancel, CloseReason, EngineError, Prompt};
+use crate::engine::{Attach, Attached, Cancel, CloseReason, EngineError, Prompt, begun};
 use crate::index::first_title;
 use crate::json;
 use crate::protocol::method::SESSION_CANCEL;
@@ -343,7 +343,13 @@ impl Actor {
             } else {
                 how
             };
-            session.conversation.attach(how)
+            let attach = session.conversation.attach(how);
+            // What a new session needs is requested before what the client sends next.
+            if how == Attach::New {
+                begun(attach)
+            } else {
+                attach
+            }
         });
         let request = self.machine.attaching().map(Reply::cancellation);
         // The client cancels the request, or the session is to be closed.

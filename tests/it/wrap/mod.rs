@@ -2,6 +2,7 @@
 //! prompts say.
 
 mod kill;
+mod order;
 #[cfg(test)]
 mod nested;
 
