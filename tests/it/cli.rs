@@ -108,6 +108,44 @@ fn unreadable_store_is_an_error() {
     assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
 }
 
+/// Nobody listens at this address, so every command says that it cannot reach the database.
+#[cfg(feature = "store-postgres")]
+#[test]
+fn the_password_of_a_database_is_in_no_message() {
+    let secret = "hush-4711";
+    let address = format!("postgres://ada:{secret}@127.0.0.1:1/db?patience=0s");
+    let root = TempDir::new().unwrap();
+    for arguments in [
+        &["sessions", "list"][..],
+        &["sessions", "show", "last"],
+        &["store", "check"],
+        &["doctor", "--no-agents"],
+        &["ps"],
+        &["serve"],
+    ] {
+        let mut command = command(root.path(), &[]);
+        command.args(arguments).args(["--log-level", "trace"]);
+        let mut plain = std::process::Command::new(command.get_program());
+        plain
+            .args(command.get_args().skip(2))
+            .env("REJOIN_STORE", &address)
+            .env("HOME", root.path())
+            .stdin(std::process::Stdio::null());
+        let output = plain.output().unwrap();
+        for said in [output.stdout, output.stderr] {
+            let said = String::from_utf8(said).unwrap();
+            assert!(!said.contains(secret), "{arguments:?}: {said}");
+        }
+    }
+    let given = Path::new(&address);
+    let output = command(given, &["sessions", "list"]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("is seen by all users") && !said.contains(secret),
+        "{said}"
+    );
+}
+
 #[test]
 fn invalid_command_line_does_nothing() {
     let root = TempDir::new().unwrap();

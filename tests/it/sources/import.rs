@@ -5,10 +5,12 @@
     reason = "the files of other tools are no store"
 )]
 
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::SystemTime;
 
 use rejoin::record::line;
 use rejoin::sources::Places;
@@ -400,6 +402,45 @@ fn keys_are_masked_before_titles_are_cut() {
         if log.contains(id) {
             check(&log);
         }
+    }
+}
+
+/// All that there is in a folder: the contents of files, and when they were changed.
+fn contents(folder: &Path) -> BTreeMap<PathBuf, (Vec<u8>, SystemTime)> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(contents(&path));
+        } else {
+            let changed = path.metadata().unwrap().modified().unwrap();
+            found.insert(path.clone(), (fs::read(&path).unwrap(), changed));
+        }
+    }
+    found
+}
+
+#[test]
+fn the_files_of_the_tools_are_never_written() {
+    let (home, store) = (home(), tempfile::tempdir().unwrap());
+    let (home, store) = (home.path(), store.path());
+    let before = contents(home);
+    assert!(before.len() > 20);
+    let all = ["--sources", "all"];
+    for arguments in [
+        &["sessions", "list", "--source", "all", "--json"][..],
+        &[&["sessions", "search", "the"], &all[..]].concat(),
+        &[&["sessions", "search", "--substring", "the"], &all[..]].concat(),
+        &[&["stats", "--json"], &all[..]].concat(),
+        &["import", "--json"],
+        &["import", "--redact", "--json"],
+        &[&["sessions", "show", "last"], &all[..]].concat(),
+        &[&["export", "last"], &all[..]].concat(),
+        &["sessions", "delete", "--forever", "--yes", "last"],
+    ] {
+        let output = run(store, home, arguments);
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        assert!(contents(home) == before, "{arguments:?}");
     }
 }
 

@@ -41,6 +41,33 @@ pub(crate) fn missing(files: &[SourceFile]) -> Vec<String> {
     wrong
 }
 
+/// Promises, which are in bold, that have no row with a test in the table of another document, and rows
+/// of that table which are no promises.
+pub(crate) fn untested(promises: &SourceFile, tests: &SourceFile) -> Vec<String> {
+    let bold = |text: &str| {
+        let parts = text.split("**").skip(1).step_by(2);
+        parts.map(str::to_owned).collect::<BTreeSet<_>>()
+    };
+    let (_, behind) = tests.text.split_once("\n## Security\n").unwrap_or_default();
+    let table = behind.split("\n## ").next().unwrap_or_default();
+    let rows = table.lines().filter(|line| line.starts_with("| **"));
+    let is_tested = |row: &&str| {
+        let folders = ["`tests/", "`src/", "`fixtures/"];
+        folders.iter().any(|folder| row.contains(folder))
+    };
+    let tested: BTreeSet<_> = rows.filter(is_tested).flat_map(bold).collect();
+    let promised = bold(&promises.text);
+    let missing = promised.difference(&tested).map(|promise| {
+        let (promises, tests) = (&promises.path, &tests.path);
+        format!("{tests}: has no test of what {promises} promises: {promise:?}")
+    });
+    let superfluous = tested.difference(&promised).map(|row| {
+        let (promises, tests) = (&promises.path, &tests.path);
+        format!("{tests}: {row:?} is not a promise of {promises}")
+    });
+    missing.chain(superfluous).collect()
+}
+
 /// Names of errors that clients can get and the table of errors does not have.
 pub(crate) fn undocumented_errors(errors: &SourceFile, readme: &SourceFile) -> Vec<String> {
     // Every second part is between quotes. A name has an underscore and no capital.

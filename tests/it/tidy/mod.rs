@@ -69,6 +69,19 @@ fn processes_are_started_in_one_place() {
 }
 
 #[test]
+fn the_network_is_reached_in_two_folders() {
+    check(&rules::network(&rust_files("src")));
+}
+
+#[test]
+fn every_promise_about_security_has_a_test() {
+    let files = tracked_files();
+    let file = |path: &str| files.iter().find(|file| file.path == path).unwrap();
+    let (promises, tests) = (file("SECURITY.md"), file("docs/guarantees.md"));
+    check(&documents::untested(promises, tests));
+}
+
+#[test]
 fn no_file_names_the_machine_it_was_written_on() {
     let files = tracked_files();
     assert!(files.len() > 10, "the tree was not found");

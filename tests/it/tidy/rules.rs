@@ -168,6 +168,32 @@ pub(crate) fn starts(files: &[SourceFile]) -> Vec<String> {
     wrong
 }
 
+/// Where the network is reached, by names that only code for that has: MCP servers that a client names,
+/// and the database of a store. Nobody listens.
+const NETWORK: [(&str, &[&str]); 5] = [
+    ("reqwest::", &["src/engine/demo/mcp/"]),
+    ("tokio_postgres::", &["src/store/postgres/"]),
+    ("TcpStream", &[]),
+    ("TcpListener", &[]),
+    ("UdpSocket", &[]),
+];
+
+/// The network is reached in two folders.
+pub(crate) fn network(files: &[SourceFile]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for file in files {
+        let code = file.text.split("#[cfg(test)]").next().unwrap_or_default();
+        for (name, folders) in NETWORK {
+            let may = folders.iter().any(|folder| file.path.starts_with(folder));
+            if !may && code.contains(name) {
+                let path = &file.path;
+                wrong.push(format!("{path}: `{name}` reaches the network"));
+            }
+        }
+    }
+    wrong
+}
+
 /// Nothing names the machine it was written on.
 pub(crate) fn machine(files: &[SourceFile]) -> Vec<String> {
     let mut wrong = Vec::new();
