@@ -22,6 +22,7 @@ use crate::engine::relay::Patience;
 use crate::sys::lock;
 
 use super::error::RequestError;
+use super::lean::TOOLS;
 use super::tools::{Tool, Tools};
 
 /// How long a subprocess may take to list its tools.
@@ -33,9 +34,6 @@ const LISTS_FAR: Duration = Duration::from_secs(5);
 
 /// How many pages a server's list of tools may have.
 const PAGES: usize = 100;
-
-/// How many tools of a server are used.
-const TOOLS: usize = 1000;
 
 /// How long it may take to close a connection, and to notify a server that a call is cancelled.
 const LEAVES: Duration = Duration::from_millis(500);

@@ -15,6 +15,7 @@ use rmcp::transport::streamable_http_client::{
 };
 
 use super::bounded::{Bounded, LONGEST, TOO_LONG};
+use super::http_client::LeanClient;
 
 /// The timeout for connecting.
 const CONNECTS: Duration = Duration::from_secs(15);
@@ -26,7 +27,7 @@ const REDIRECTS: usize = 5;
 pub(super) fn transport(
     url: &str,
     headers: &[(String, String)],
-) -> Result<Bounded<StreamableHttpClientTransport<reqwest::Client>>, String> {
+) -> Result<Bounded<StreamableHttpClientTransport<LeanClient>>, String> {
     let mut named = HashMap::new();
     for (name, value) in headers {
         let wrong = |what| format!("the {what} of the header `{}` is invalid", name.trim());
@@ -48,6 +49,7 @@ pub(super) fn transport(
     let config = StreamableHttpClientTransportConfig::with_uri(url)
         .custom_headers(named)
         .max_sse_event_size(LONGEST);
+    let client = LeanClient::new(client);
     let transport = StreamableHttpClientTransport::with_client(client, config);
     Ok(Bounded::new(transport, Arc::default()))
 }

@@ -17,10 +17,11 @@ use crate::engine::process::{Child, LEAVES};
 use crate::sys::blocking;
 
 use super::bounded::{Bounded, LONGEST};
+use super::lean::lean;
 use super::secrets::Secrets;
 
 /// A transport for the library over the pipes of a subprocess.
-pub(super) type StdioTransport = Bounded<AsyncRwTransport<RoleClient, MeasuredOutput, ChildStdin>>;
+pub(super) type StdioTransport = Bounded<AsyncRwTransport<RoleClient, LeanOutput, ChildStdin>>;
 
 /// How a server's subprocess is started.
 #[derive(Clone, Copy)]
@@ -68,42 +69,100 @@ fn spawn(what: Start<'_>) -> io::Result<(Child, StdioTransport)> {
 
 fn transport(output: ChildStdout, input: ChildStdin) -> StdioTransport {
     let too_long = Arc::new(Notify::new());
-    let output = MeasuredOutput {
-        output,
-        line: 0,
-        too_long: too_long.clone(),
-    };
+    let output = LeanOutput::new(output, too_long.clone());
     let transport = AsyncRwTransport::new_client(output, input);
     Bounded::new(transport.with_max_line_length(LONGEST), too_long)
 }
 
-/// The output of a subprocess. It measures lines as the library does, because the library discards
-/// long ones silently.
-pub(super) struct MeasuredOutput {
+/// How much is read at once, in bytes.
+const BLOCK: usize = 16 * 1024;
+
+/// The output of a subprocess, line by line, with less in its lists of tools. A line that is too long is
+/// left out: the library would discard it silently.
+pub(super) struct LeanOutput {
     output: ChildStdout,
-    line: usize,
+    block: Box<[u8]>,
+    /// The line that is being read.
+    line: Vec<u8>,
+    /// Whether the rest of the line is left out.
+    is_too_long: bool,
+    /// Whole lines, of which the library has taken so many bytes.
+    lines: Vec<u8>,
+    taken: usize,
     too_long: Arc<Notify>,
 }
 
-impl AsyncRead for MeasuredOutput {
+impl LeanOutput {
+    fn new(output: ChildStdout, too_long: Arc<Notify>) -> Self {
+        Self {
+            output,
+            block: vec![0; BLOCK].into(),
+            line: Vec::new(),
+            is_too_long: false,
+            lines: Vec::new(),
+            taken: 0,
+            too_long,
+        }
+    }
+
+    /// Takes what was read.
+    fn read(&mut self, read: usize) {
+        let block = std::mem::take(&mut self.block);
+        for part in block[..read].split_inclusive(|byte| *byte == b'\n') {
+            if !self.is_too_long && self.line.len() + part.len() > LONGEST {
+                self.is_too_long = true;
+                self.line = Vec::new();
+                self.too_long.notify_one();
+            }
+            if !self.is_too_long {
+                self.line.extend_from_slice(part);
+            }
+            if part.ends_with(b"\n") {
+                self.is_too_long = false;
+                self.end_line();
+            }
+        }
+        self.block = block;
+    }
+
+    /// The line is complete.
+    fn end_line(&mut self) {
+        let line = std::mem::take(&mut self.line);
+        let lean = std::str::from_utf8(&line).ok().and_then(lean);
+        let mut line = lean.map_or(line, String::into_bytes);
+        if self.lines.is_empty() {
+            self.lines = line;
+        } else {
+            self.lines.append(&mut line);
+        }
+    }
+}
+
+impl AsyncRead for LeanOutput {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.output).poll_read(cx, buffer))?;
-        let read = buffer.filled().get(before..).unwrap_or_default();
-        for part in read.split_inclusive(|byte| *byte == b'\n') {
-            let was = self.line;
-            self.line = was.saturating_add(part.len());
-            if was <= LONGEST && self.line > LONGEST {
-                self.too_long.notify_one();
-            }
-            if part.ends_with(b"\n") {
-                self.line = 0;
+        let own = &mut *self;
+        while own.taken == own.lines.len() {
+            (own.lines, own.taken) = (Vec::new(), 0);
+            let mut block = ReadBuf::new(&mut own.block);
+            ready!(Pin::new(&mut own.output).poll_read(cx, &mut block))?;
+            let read = block.filled().len();
+            own.read(read);
+            if read == 0 {
+                // The last line may have no end.
+                own.end_line();
+                if own.lines.is_empty() {
+                    return Poll::Ready(Ok(()));
+                }
             }
         }
+        let rest = &own.lines[own.taken..];
+        let some = rest.len().min(buffer.remaining());
+        buffer.put_slice(&rest[..some]);
+        own.taken += some;
         Poll::Ready(Ok(()))
     }
 }

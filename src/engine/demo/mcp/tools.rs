@@ -16,13 +16,13 @@ use super::server::{Server, State};
 const WAITS: Duration = Duration::from_secs(1);
 
 /// How many characters of a name or a description are shown.
-const DESCRIBED: usize = 200;
+pub(super) const DESCRIBED: usize = 200;
 
 /// The longest name of a tool that can be called, in bytes.
-const LONGEST_NAME: usize = 1024;
+pub(super) const LONGEST_NAME: usize = 1024;
 
 /// How many arguments of a tool are named.
-const NAMED: usize = 20;
+pub(super) const NAMED: usize = 20;
 
 /// The parts of a tool that are used here. The rest of its description may be of any size.
 #[derive(Clone, Debug)]
