@@ -17,6 +17,7 @@ const VERBS: [&str; 46] = [
     "terminal",
     "request",
     "begin",
+    "begin-many",
     "cancel-begun",
     "end-begun",
     "notify",

@@ -266,6 +266,12 @@ impl<'a> Turn<'a> {
                 self.say(&format!("{word}: {answer}"));
             }
             "begin" => self.begun = Some(link.begin(word, or_object(behind))),
+            "begin-many" => {
+                let (method, params) = behind.split_once(' ').unwrap_or((behind, "{}"));
+                let begun: Vec<_> = (0..number(word)).map(|_| link.begin(method, params)).collect();
+                let answer = begun.into_iter().next_back().map(Begun::wait);
+                self.say(&format!("the last of them: {}", answer.unwrap_or_default()));
+            }
             "cancel-begun" => {
                 if let Some(begun) = &self.begun {
                     link.notify("$/cancel_request", &format!(r#"{{"requestId":{}}}"#, begun.id));

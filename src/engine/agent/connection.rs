@@ -1,9 +1,10 @@
 //! The connection with a running agent: requests in both directions, and where the messages about
 //! each session go.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -17,6 +18,7 @@ use crate::protocol::{Id, Ids};
 use crate::sys::lock;
 use crate::transport::{Call, Outcome, OutgoingRequests};
 
+use super::agent_requests::{self, AgentRequests};
 use super::capabilities::Capabilities;
 use super::early::EarlyMessages;
 use super::parse::session_of;
@@ -26,6 +28,16 @@ use super::transport::AgentTransport;
 
 /// How long an agent may take to end what was cancelled.
 pub(super) const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How many bytes an agent may leave unread before it gets errors in place of long answers, and no more of
+/// its requests are read.
+const UNREAD: usize = 64 * 1024 * 1024;
+
+/// How many bytes of an answer are short.
+const SHORT: usize = 4096;
+
+/// How long to wait before looking again whether an agent has read.
+const AGAIN: Duration = Duration::from_millis(10);
 
 /// A connection with an agent.
 #[derive(Debug)]
@@ -50,7 +62,7 @@ pub(super) struct Connection {
     /// The forwarded requests of clients, by our ids of them.
     origins: Mutex<HashMap<u64, Caller>>,
     /// Pending requests of the agent, by their id's JSON text.
-    requested: Mutex<BTreeMap<String, CancellationToken>>,
+    requested: Mutex<AgentRequests>,
     /// What the agent can do; known once it has answered `initialize`.
     capabilities: OnceLock<Capabilities>,
     dead: watch::Sender<bool>,
@@ -207,7 +219,11 @@ impl Connection {
 
     /// Answers a request of the agent.
     pub(super) fn respond(&self, id: &str, outcome: &Outcome) {
-        lock(&self.requested).remove(id);
+        lock(&self.requested).end(id);
+        let (Ok(body) | Err(body)) = outcome;
+        if body.len() > SHORT && self.transport.unread() > UNREAD {
+            return self.transport.respond(id, &Err(agent_requests::unread()));
+        }
         self.transport.respond(id, outcome);
     }
 
@@ -361,18 +377,23 @@ impl Connection {
         lock(&self.routes).get(session).cloned()
     }
 
-    /// Registers a request of the agent. The token is cancelled when the agent withdraws it.
-    pub(super) fn begin(&self, id: &str) -> CancellationToken {
-        let cancel = CancellationToken::new();
-        lock(&self.requested).insert(id.to_owned(), cancel.clone());
-        cancel
+    /// Registers a request of the agent, with parameters of this length. The token is cancelled when the
+    /// agent withdraws it. `None` if too many are pending; then it has been refused. Blocks the thread
+    /// while the agent does not read what it is answered.
+    pub(super) fn begin(&self, id: &str, bytes: usize) -> Option<CancellationToken> {
+        while self.transport.unread() > UNREAD && !self.is_leaving() && !self.is_dead() {
+            thread::sleep(AGAIN);
+        }
+        let begun = lock(&self.requested).begin(id, bytes);
+        if begun.is_none() {
+            self.transport.respond(id, &Err(agent_requests::too_many()));
+        }
+        begun
     }
 
     /// The agent withdraws a request.
     pub(super) fn cancel(&self, id: &str) {
-        if let Some(request) = lock(&self.requested).get(id) {
-            request.cancel();
-        }
+        lock(&self.requested).cancel(id);
     }
 
     /// Whether the agent is being ended.
@@ -422,9 +443,7 @@ impl Connection {
         // Set before pending requests fail, so that they find the reason.
         self.dead.send_replace(true);
         // Its requests to the client are withdrawn.
-        for (_, request) in std::mem::take(&mut *lock(&self.requested)) {
-            request.cancel();
-        }
+        lock(&self.requested).cancel_all();
         self.calls.close();
         if self.transport.is_process() && !self.is_leaving() {
             let reason = self.exit_reason();

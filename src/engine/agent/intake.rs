@@ -312,7 +312,9 @@ impl Intake {
         let Some(client) = client else {
             return connection.respond(id, &gone());
         };
-        let cancel = connection.begin(id);
+        let Some(cancel) = connection.begin(id, params.len()) else {
+            return;
+        };
         let id = id.to_owned();
         // Sent before the next message is read, so requests keep their order.
         let call = self
@@ -340,7 +342,9 @@ impl Intake {
     ) {
         let (connection, route) = (self.connection.clone(), route.clone());
         let (id, method) = (id.to_owned(), method.to_owned());
-        let cancel = connection.begin(&id);
+        let Some(cancel) = connection.begin(&id, params.len()) else {
+            return;
+        };
         let call = text_member(params, "toolCall");
         let call = call.and_then(|call| route.with_client_references(call));
         let renamed = call.map(|call| with_members(params, &[], &[("toolCall", &call)]));

@@ -5,6 +5,7 @@
 //! `route` sends them through the session's outlet into its log and to its client. When the client
 //! opens a session, it is created in the agent or opened there again (`restore`).
 
+mod agent_requests;
 mod agent_session;
 mod attach;
 mod capabilities;

@@ -118,6 +118,15 @@ impl AgentTransport {
         }
     }
 
+    /// How many bytes a subprocess has not read yet.
+    pub(super) fn unread(&self) -> usize {
+        match self {
+            Self::Process(_, out) => lock(out).as_ref().map_or(0, Writer::unread),
+            // The conductor's, whose bound is that of our own output.
+            Self::Successor(_) => 0,
+        }
+    }
+
     /// Takes note that the agent has answered.
     pub(super) fn note_first_answer(&self) {
         if let Self::Process(child, _) = self {
