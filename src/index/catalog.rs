@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rusqlite::Transaction;
@@ -59,8 +59,9 @@ pub struct Catalog {
     comparing: Mutex<()>,
     /// When this process last tried to read unreadable logs again, in milliseconds; 0 if never.
     retried_at: AtomicI64,
-    /// Whether this process has checked that the catalog misses no change.
-    audited: AtomicBool,
+    /// At which of the database's changes between file and memory this process has checked that the catalog
+    /// misses no change, plus 1; 0 if never.
+    audited: AtomicU64,
     /// Whether a thread is reading words in the background.
     pub(super) filling: AtomicBool,
     /// Who is notified of changes.
@@ -137,7 +138,7 @@ impl Catalog {
             reader: None,
             comparing: Mutex::default(),
             retried_at: AtomicI64::new(0),
-            audited: AtomicBool::new(false),
+            audited: AtomicU64::new(0),
             filling: AtomicBool::new(false),
             observer: Observer::default(),
             unreported: Mutex::default(),
@@ -370,7 +371,10 @@ impl Catalog {
                 );
                 self.database.abandon_file()?;
             }
+            let switches = self.database.switches();
             match list() {
+                // What was brought up to date is not what was read, if the catalog has changed its place.
+                Ok(_) if self.database.switches() != switches => {}
                 Ok(Some(done)) => return Ok(done),
                 Ok(None) => {}
                 Err(ListError::Storage(error)) if error.is_busy() => {}
@@ -451,7 +455,8 @@ impl Catalog {
     /// then it may be an older copy together with its generation. The rows that a list shows are
     /// compared when it shows them, so the others are compared here.
     fn audit_once(&self) -> Result<(), ListError> {
-        if self.audited.load(Ordering::Relaxed) {
+        let audited = self.database.switches() + 1;
+        if self.audited.load(Ordering::Relaxed) == audited {
             return Ok(());
         }
         let disk = &*self.sys.disk;
@@ -466,7 +471,7 @@ impl Catalog {
             self.database
                 .write(|tx| lock(&self.generation).renew(disk, tx))?;
         }
-        self.audited.store(true, Ordering::Relaxed);
+        self.audited.store(audited, Ordering::Relaxed);
         Ok(())
     }
 

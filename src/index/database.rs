@@ -1,16 +1,22 @@
 //! The catalog's SQLite file, opened when it is first needed and rebuilt when it is damaged.
 //!
 //! If the file cannot be used or is not ours, it is left alone and the catalog is kept in memory.
+//!
+//! SQLite has timeouts that cannot be set: if a lock fails in a way that it does not expect, it retries
+//! for ten seconds. So a thread of its own opens the file, and nobody waits long for an operation of
+//! another thread: meanwhile, a catalog in memory answers.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
+use crate::sys::descriptors::are_exhausted;
 use crate::sys::{Sys, lock};
 
 use super::ownership::{self, APPLICATION_ID, Claim, NotOurs};
@@ -26,20 +32,102 @@ const BUSY_WHILE_COMPACTING: Duration = Duration::from_secs(2);
 /// missing, then damage, then damage that another process repaired at the same time.
 const REPAIRS: usize = 3;
 
+/// How long an operation waits for another one of this process, or for the file to be opened.
+const WAITS: Duration = Duration::from_millis(500);
+
+/// The same while the file is compacted.
+const WAITS_WHILE_COMPACTING: Duration = Duration::from_secs(30);
+
+/// How long the file is left alone after it has kept an operation waiting: twice as long each time that this
+/// happens soon again.
+const AVOIDED: Duration = Duration::from_secs(2);
+const MOST_AVOIDED: Duration = Duration::from_mins(5);
+/// What is soon.
+const SOON: Duration = Duration::from_mins(1);
+
 /// A database that is always available: it falls back to memory.
 pub(super) struct Database {
-    /// Where SQLite finds the file; none if it is kept in memory from the beginning.
-    path: Option<PathBuf>,
+    /// None if it is kept in memory from the beginning.
+    file: Option<Arc<DatabaseFile>>,
     sys: Sys,
-    state: Mutex<State>,
-    /// Whether it is in memory. Kept outside `state`, which is locked while SQLite works.
+    slot: Arc<Slot>,
+    /// The catalog in memory that is used while the file does not respond.
+    meanwhile: Mutex<Option<Connection>>,
+    avoidance: Mutex<Option<Avoidance>>,
+    /// Whether it is in memory, for good or not.
     private: AtomicBool,
+    /// How often it changed between the file and memory.
+    switches: AtomicU64,
 }
 
+/// The last time for which the file is left alone.
+#[derive(Clone, Copy)]
+struct Avoidance {
+    until: Instant,
+    time: Duration,
+}
+
+impl Avoidance {
+    /// The one that begins now.
+    fn after(last: Option<Self>) -> Self {
+        let time = match last {
+            Some(last) if last.until.elapsed() < SOON => MOST_AVOIDED.min(2 * last.time),
+            _ => AVOIDED,
+        };
+        let until = Instant::now() + time;
+        Self { until, time }
+    }
+}
+
+/// Where SQLite finds the file.
+struct DatabaseFile {
+    path: PathBuf,
+    sys: Sys,
+    /// What a test does before the file is opened.
+    #[cfg(test)]
+    before_opening: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+/// The connection, while no operation has it.
+#[derive(Default)]
+struct Slot {
+    state: Mutex<State>,
+    /// Notified when the state changes.
+    changed: Condvar,
+    is_compacting: AtomicBool,
+}
+
+#[derive(Default)]
 enum State {
+    #[default]
     Closed,
+    /// A thread opens the file.
+    Opening,
+    /// The file could not be opened; the next operation tries again.
+    Refused(DatabaseError),
+    /// An operation has the connection.
+    Taken,
     File(Connection, Identity),
     Memory(Connection),
+}
+
+/// The connection of an operation, which is given back when this is dropped.
+struct Taken<'a> {
+    state: State,
+    slot: &'a Slot,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.slot.put(std::mem::take(&mut self.state));
+    }
+}
+
+impl Slot {
+    fn put(&self, state: State) {
+        *lock(&self.state) = state;
+        self.changed.notify_all();
+    }
 }
 
 /// Which file a path names; it changes when the file is deleted or replaced.
@@ -86,11 +174,22 @@ type Result<T> = std::result::Result<T, DatabaseError>;
 impl Database {
     /// A database in the file at `path`, or in memory. Does no I/O yet.
     pub(super) fn new(path: Option<PathBuf>, sys: Sys) -> Self {
+        let file = path.map(|path| {
+            Arc::new(DatabaseFile {
+                path,
+                sys: sys.clone(),
+                #[cfg(test)]
+                before_opening: Mutex::default(),
+            })
+        });
         Self {
-            path,
+            file,
             sys,
-            state: Mutex::new(State::Closed),
+            slot: Arc::default(),
+            meanwhile: Mutex::default(),
+            avoidance: Mutex::default(),
             private: AtomicBool::new(false),
+            switches: AtomicU64::new(0),
         }
     }
 
@@ -111,25 +210,42 @@ impl Database {
         self.run(TransactionBehavior::Immediate, op)
     }
 
+    /// The same for what is of no use in a catalog that other processes do not see: waits for the file
+    /// for as long as it takes.
+    pub(super) fn write_file<T>(
+        &self,
+        op: impl FnMut(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T> {
+        let taken = self.take(None)?.ok_or(DatabaseError::Late)?;
+        self.run_on(taken, TransactionBehavior::Immediate, op)
+    }
+
     /// Rewrites the file from the contents of its tables, so that nothing deleted remains in it or
     /// in the files beside it. Fails if another process keeps using it.
     pub(super) fn compact(&self) -> Result<()> {
-        let mut state = self.lock();
-        self.open(&mut state)?;
-        let State::File(connection, _) = &mut *state else {
-            return match &self.path {
-                Some(path) if self.sys.disk.info(path).is_ok_and(|file| file.len > 0) => {
+        let mut taken = self.take(None)?.ok_or(DatabaseError::Late)?;
+        let State::File(connection, _) = &mut taken.state else {
+            return match &self.file {
+                Some(file)
+                    if file
+                        .sys
+                        .disk
+                        .info(&file.path)
+                        .is_ok_and(|info| info.len > 0) =>
+                {
                     Err(DatabaseError::Unavailable)
                 }
                 _ => Ok(()),
             };
         };
         connection.busy_timeout(BUSY_WHILE_COMPACTING)?;
+        self.slot.is_compacting.store(true, Ordering::Relaxed);
         let done = schema::compact(connection);
+        self.slot.is_compacting.store(false, Ordering::Relaxed);
         connection.busy_timeout(BUSY)?;
         if done? {
-            let removed = match &self.path {
-                Some(path) => ownership::remove_set_aside(&*self.sys.disk, path),
+            let removed = match &self.file {
+                Some(file) => ownership::remove_set_aside(&*file.sys.disk, &file.path),
                 None => Ok(()),
             };
             removed.map_err(DatabaseError::SetAside)
@@ -141,9 +257,12 @@ impl Database {
     /// Moves changes from the write-ahead log to the database and truncates the log, if no
     /// connection is reading.
     pub(super) fn empty_wal(&self) -> Result<()> {
-        match &*self.lock() {
-            State::File(connection, _) => Ok(schema::empty_wal(connection).map(|_| ())?),
-            State::Closed | State::Memory(_) => Ok(()),
+        match &self.take(Some(WAITS))? {
+            Some(Taken {
+                state: State::File(connection, _),
+                ..
+            }) => Ok(schema::empty_wal(connection).map(|_| ())?),
+            _ => Ok(()),
         }
     }
 
@@ -152,10 +271,19 @@ impl Database {
         self.private.load(Ordering::Relaxed)
     }
 
+    /// How often the catalog changed between the file and memory: what was read before such a change does
+    /// not fit what is read after it.
+    pub(super) fn switches(&self) -> u64 {
+        self.switches.load(Ordering::Relaxed)
+    }
+
     /// Leaves the file to other processes and continues in memory, empty, for the life of this
     /// process.
     pub(super) fn abandon_file(&self) -> Result<()> {
-        self.go_private(&mut self.lock())
+        let mut taken = self.take(None)?.ok_or(DatabaseError::Late)?;
+        taken.state = State::Memory(in_memory(&self.sys)?);
+        self.set_private(true);
+        Ok(())
     }
 
     fn run<T>(
@@ -163,58 +291,179 @@ impl Database {
         behavior: TransactionBehavior,
         mut op: impl FnMut(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T> {
-        let mut state = self.lock();
+        let avoidance = *lock(&self.avoidance);
+        let is_avoided = avoidance.is_some_and(|last| Instant::now() < last.until);
+        if !is_avoided {
+            let taken = self.take(Some(WAITS))?;
+            let done = taken.map(|taken| self.run_on(taken, behavior, &mut op));
+            let is_late = |done: &Result<T>| done.as_ref().is_err_and(DatabaseError::is_busy);
+            if done.as_ref().is_none_or(is_late) {
+                // Operations that follow do not wait as long again.
+                *lock(&self.avoidance) = Some(Avoidance::after(avoidance));
+            }
+            if let Some(done) = done {
+                return done;
+            }
+        }
+        let mut meanwhile = lock(&self.meanwhile);
+        let connection = match &mut *meanwhile {
+            Some(connection) => connection,
+            none => {
+                tracing::debug!(
+                    "the catalog's file does not respond: using one in memory meanwhile"
+                );
+                none.insert(in_memory(&self.sys)?)
+            }
+        };
+        self.set_private(true);
+        attempt(connection, behavior, &mut op)
+    }
+
+    fn run_on<T>(
+        &self,
+        mut taken: Taken<'_>,
+        behavior: TransactionBehavior,
+        mut op: impl FnMut(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T> {
         let mut repairs = 0;
         loop {
-            self.open(&mut state)?;
-            let unusable = match &mut *state {
-                // `open` does not leave it closed.
-                State::Closed => continue,
+            let is_private = matches!(taken.state, State::Memory(_));
+            self.set_private(is_private);
+            // It is kept for as long as it may be needed again.
+            let is_needed = lock(&self.avoidance).is_some_and(|last| last.until.elapsed() < SOON);
+            if !is_needed && let Ok(mut meanwhile) = self.meanwhile.try_lock() {
+                meanwhile.take();
+            }
+            let unusable = match &mut taken.state {
                 State::Memory(connection) => return attempt(connection, behavior, &mut op),
                 State::File(connection, _) => match attempt(connection, behavior, &mut op) {
                     Err(error) if error.is_damage() && repairs < REPAIRS => {
                         repairs += 1;
-                        self.warn_damaged(&error);
-                        self.repair(connection, &error).err()
+                        let file = self.file.as_ref();
+                        file.and_then(|file| {
+                            file.warn_damaged(&error);
+                            file.repair(connection, &error).err()
+                        })
                     }
-                    Err(error) if !error.is_busy() => Some(error),
+                    Err(error) if !(error.is_busy() || are_exhausted()) => Some(error),
                     done => return done,
                 },
+                // What was taken is one of these.
+                _ => return Err(DatabaseError::Late),
             };
             if let Some(error) = unusable {
-                self.warn_unusable(&error);
-                self.go_private(&mut state)?;
+                if let Some(file) = &self.file {
+                    file.warn_unusable(&error);
+                }
+                taken.state = State::Memory(in_memory(&self.sys)?);
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic inside an operation has rolled its transaction back.
-        lock(&self.state)
+    fn set_private(&self, is_private: bool) {
+        if self.private.swap(is_private, Ordering::Relaxed) != is_private {
+            self.switches.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
-    /// Opens the database, unless it is open and still the one that the path names.
-    fn open(&self, state: &mut State) -> Result<()> {
-        let path = match (&*state, &self.path) {
-            (State::Memory(_), _) => return Ok(()),
-            (_, None) => return self.go_private(state),
-            (State::File(_, identity), Some(path)) if *identity == Identity::of(path) => {
-                return Ok(());
+    /// Takes the connection to the file, which is opened if it is not, or is another one by now; or that
+    /// to memory, if the file cannot be used. `None` if neither is there for so long.
+    fn take(&self, patience: Option<Duration>) -> Result<Option<Taken<'_>>> {
+        let mut state = lock(&self.slot.state);
+        let mut since = Instant::now();
+        loop {
+            match std::mem::replace(&mut *state, State::Taken) {
+                State::File(connection, identity) => {
+                    if self.file.as_ref().map(|file| Identity::of(&file.path)) == Some(identity) {
+                        let state = State::File(connection, identity);
+                        let slot = &self.slot;
+                        return Ok(Some(Taken { state, slot }));
+                    }
+                    // It was deleted: no other process would see what is written to it.
+                    *state = State::Closed;
+                }
+                State::Memory(connection) => {
+                    let state = State::Memory(connection);
+                    let slot = &self.slot;
+                    return Ok(Some(Taken { state, slot }));
+                }
+                State::Refused(error) => {
+                    *state = State::Closed;
+                    return Err(error);
+                }
+                State::Closed => *state = self.open()?,
+                busy @ (State::Opening | State::Taken) => {
+                    *state = busy;
+                    let patience = patience.map(|patience| {
+                        let is_compacting = self.slot.is_compacting.load(Ordering::Relaxed);
+                        if is_compacting {
+                            WAITS_WHILE_COMPACTING
+                        } else {
+                            patience
+                        }
+                    });
+                    let left = patience.map(|patience| patience.saturating_sub(since.elapsed()));
+                    if left == Some(Duration::ZERO) {
+                        return Ok(None);
+                    }
+                    let left = left.unwrap_or(WAITS_WHILE_COMPACTING);
+                    let waited = self.slot.changed.wait_timeout(state, left);
+                    let (locked, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+                    state = locked;
+                    if !timeout.timed_out() {
+                        // Another operation has ended, so none hangs.
+                        since = Instant::now();
+                    }
+                }
             }
-            // Closed, or the file was deleted: no other process would see what is written to it.
-            (_, Some(path)) => path,
+        }
+    }
+
+    /// Has a thread open the file.
+    fn open(&self) -> Result<State> {
+        let Some(file) = self.file.clone() else {
+            return Ok(State::Memory(in_memory(&self.sys)?));
         };
-        *state = State::Closed;
-        match self.open_file(path) {
-            Ok((connection, identity)) => *state = State::File(connection, identity),
-            // The next operation tries again.
-            Err(error) if error.is_busy() => return Err(error),
+        let slot = Arc::clone(&self.slot);
+        let thread = thread::Builder::new().name("catalog-open".to_owned());
+        let opened = thread.spawn(move || slot.put(file.open()));
+        match opened {
+            Ok(_) => Ok(State::Opening),
+            Err(error) => Err(DatabaseError::Create(error)),
+        }
+    }
+
+    /// Does something before the file is opened the next time.
+    #[cfg(test)]
+    pub(super) fn before_opening(&self, event: impl FnOnce() + Send + 'static) {
+        let file = self.file.as_ref().expect("it has a file");
+        *lock(&file.before_opening) = Some(Box::new(event));
+    }
+}
+
+/// An empty catalog in memory.
+fn in_memory(sys: &Sys) -> Result<Connection> {
+    let mut connection = Connection::open_in_memory()?;
+    schema::ensure(&mut connection, sys)?;
+    Ok(connection)
+}
+
+impl DatabaseFile {
+    /// The open file, or a catalog in memory if it cannot be used.
+    fn open(&self) -> State {
+        #[cfg(test)]
+        if let Some(event) = lock(&self.before_opening).take() {
+            event();
+        }
+        let opened = match self.open_file(&self.path) {
+            Ok((connection, identity)) => return State::File(connection, identity),
+            Err(error) if error.is_busy() || are_exhausted() => Err(error),
             Err(error) => {
                 self.warn_unusable(&error);
-                self.go_private(state)?;
+                in_memory(&self.sys).map(State::Memory)
             }
-        }
-        Ok(())
+        };
+        opened.unwrap_or_else(State::Refused)
     }
 
     fn open_file(&self, path: &Path) -> Result<(Connection, Identity)> {
@@ -305,12 +554,10 @@ impl Database {
     /// Replaces a damaged catalog by an empty one and keeps a copy. Fails if the file is not ours:
     /// another program may have overwritten it.
     fn replace(&self, connection: &mut Connection) -> Result<()> {
-        if let Some(path) = &self.path {
-            let disk = &*self.sys.disk;
-            ownership::claim(disk, path)?;
-            let copy = ownership::set_aside(disk, path).map_err(DatabaseError::SetAside)?;
-            tracing::warn!(?copy, "kept a copy of the damaged catalog");
-        }
+        let disk = &*self.sys.disk;
+        ownership::claim(disk, &self.path)?;
+        let copy = ownership::set_aside(disk, &self.path).map_err(DatabaseError::SetAside)?;
+        tracing::warn!(?copy, "kept a copy of the damaged catalog");
         Ok(schema::reset(connection, &self.sys)?)
     }
 
@@ -328,14 +575,6 @@ impl Database {
             error = error as &dyn std::error::Error,
             "the catalog's file cannot be used: keeping the catalog in memory"
         );
-    }
-
-    fn go_private(&self, state: &mut State) -> Result<()> {
-        let mut connection = Connection::open_in_memory()?;
-        schema::ensure(&mut connection, &self.sys)?;
-        *state = State::Memory(connection);
-        self.private.store(true, Ordering::Relaxed);
-        Ok(())
     }
 }
 
@@ -407,7 +646,7 @@ impl Identity {
 impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Database")
-            .field("path", &self.path)
+            .field("path", &self.file.as_ref().map(|file| &file.path))
             .finish_non_exhaustive()
     }
 }

@@ -282,7 +282,7 @@ impl Reporter {
 
 /// Writes a report, unless it was withdrawn.
 fn write(database: &Database, mut report: Report) {
-    let done = database.write(|tx| {
+    let done = database.write_file(|tx| {
         if report.withdrawn.load(Ordering::Acquire) {
             return Ok(());
         }

@@ -114,6 +114,9 @@ fn a_database_that_hangs_keeps_no_session_waiting() {
         world.prompt(&catalog, &ids[2]);
         catalog.closed(&ids[2], &world.summary(&ids[2]));
         world.delete(&catalog, &ids[1]);
+        // Nor does it keep a list waiting.
+        world.check(&catalog);
+        assert!(catalog.database.is_private());
         drop(release);
     });
     // Another process finds what was not reported, and so does this one.
@@ -121,6 +124,30 @@ fn a_database_that_hangs_keeps_no_session_waiting() {
     world.check(&catalog);
     let id = world.create(&catalog, "/work");
     world.prompt(&catalog, &id);
+    drop(catalog);
+    world.check(&world.catalog());
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_for_long_keeps_no_list_waiting() {
+    let (world, ids) = World::with_sessions(5);
+    let catalog = world.catalog();
+    let (release, is_released) = std::sync::mpsc::channel::<()>();
+    catalog.database.before_opening(move || {
+        is_released.recv().ok();
+    });
+    world.prompt(&catalog, &ids[1]);
+    world.check(&catalog);
+    assert!(catalog.database.is_private());
+    let id = world.create(&catalog, "/work");
+    world.prompt(&catalog, &id);
+    drop(release);
+    // When the file is there, it is used, and misses nothing.
+    while catalog.database.is_private() {
+        world.check(&catalog);
+    }
+    world.prompt(&catalog, &ids[2]);
+    world.check(&catalog);
     drop(catalog);
     world.check(&world.catalog());
 }
