@@ -20,6 +20,19 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
     command.spawn()
 }
 
+/// Whether this process can open nothing more.
+pub fn are_exhausted() -> bool {
+    #[cfg(unix)]
+    return {
+        use rustix::io::Errno;
+        let error = std::fs::File::open("/dev/null").err();
+        let errno = error.as_ref().and_then(Errno::from_io_error);
+        matches!(errno, Some(Errno::MFILE | Errno::NFILE))
+    };
+    #[cfg(not(unix))]
+    false
+}
+
 /// A descriptor in reserve, to be given up when there are no others.
 #[cfg(unix)]
 #[derive(Debug, Default)]

@@ -42,7 +42,8 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// A socket that was made. Dropping it removes it.
 #[derive(Debug)]
 pub struct Listener {
-    socket: UnixListener,
+    /// None while there is no descriptor for it.
+    socket: Option<UnixListener>,
     place: SocketPlace,
     /// The device and the inode of the socket's file.
     file: (u64, u64),
@@ -71,7 +72,7 @@ pub(super) fn listen(folder: &Path, name: &str) -> io::Result<Listener> {
     let mut reserve = Reserve::default();
     reserve.fill();
     Ok(Listener {
-        socket,
+        socket: Some(socket),
         place,
         file,
         reserve,
@@ -209,12 +210,17 @@ fn connect_to(path: &Path) -> io::Result<Stream> {
 impl Listener {
     /// Waits for the next connection of a process of the same user. Never fails: what cannot be
     /// accepted now is tried again. A connection for which there is no descriptor is sent `refusal` and
-    /// closed. Makes the socket anew when its name no longer leads to it.
+    /// closed, or only closed. Makes the socket anew when its name no longer leads to it.
     pub async fn accept(&mut self, refusal: &[u8]) -> Stream {
         loop {
+            let Some(socket) = &self.socket else {
+                sleep(AGAIN).await;
+                self.restore();
+                continue;
+            };
             let accepted = tokio::select! {
                 biased;
-                accepted = self.socket.accept() => accepted,
+                accepted = socket.accept() => accepted,
                 () = sleep_until(self.look) => {
                     self.look = Instant::now() + LOOK;
                     self.restore();
@@ -238,33 +244,41 @@ impl Listener {
             tracing::warn!(%error, "another process cannot connect");
         }
         let errno = Errno::from_io_error(error);
-        if matches!(errno, Some(Errno::MFILE | Errno::NFILE)) && self.reserve.release() {
-            // Another thread may be faster, and the connection waits on.
-            if let Ok(Ok((socket, _))) = timeout(AGAIN, self.socket.accept()).await {
+        if !matches!(errno, Some(Errno::MFILE | Errno::NFILE)) {
+            return sleep(AGAIN).await;
+        }
+        if self.reserve.release() {
+            if let Some(waiting) = &self.socket
+                && let Ok(Ok((socket, _))) = timeout(AGAIN, waiting.accept()).await
+            {
                 refuse(socket, refusal).await;
             }
-            self.reserve.fill();
-            return;
+        } else {
+            // Something else has taken the one in reserve. Without the socket, those that wait fail.
+            self.socket = None;
+            self.restore();
         }
         self.reserve.fill();
-        sleep(AGAIN).await;
     }
 
     /// Makes the socket anew if its name no longer leads to it: a program that cleans up or restores a
     /// folder may have removed it.
     fn restore(&mut self) {
-        if blocking(|| self.place.leads_to(self.file)) {
+        let is_there = self.socket.is_some();
+        if is_there && blocking(|| self.place.leads_to(self.file)) {
             return;
         }
         match blocking(|| self.place.bind()) {
             Ok((socket, file)) => {
-                (self.socket, self.file) = (socket, file);
-                tracing::info!(path = %self.place.path.display(), "made the socket anew");
-                self.fails = false;
+                (self.socket, self.file) = (Some(socket), file);
+                if is_there {
+                    tracing::info!(path = %self.place.path.display(), "made the socket anew");
+                    self.fails = false;
+                }
             }
             Err(error) if !std::mem::replace(&mut self.fails, true) => {
                 let path = self.place.path.display();
-                tracing::warn!(%path, %error, "the socket was removed and cannot be made anew");
+                tracing::warn!(%path, %error, "the socket cannot be made anew");
             }
             Err(_) => {}
         }
