@@ -48,9 +48,12 @@ impl Blocks {
         self.blocks.is_empty()
     }
 
-    /// The JSON array.
-    pub(super) fn array(&self) -> String {
-        format!("[{}]", self.blocks.join(","))
+    /// Appends the JSON array to a text.
+    pub(super) fn write(&self, text: &mut String) {
+        for (number, block) in self.blocks.iter().enumerate() {
+            text.extend([if number == 0 { "[" } else { "," }, block]);
+        }
+        text.push_str(if self.blocks.is_empty() { "[]" } else { "]" });
     }
 }
 
@@ -63,6 +66,12 @@ fn parts_a_pair(before: &str, after: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn array(blocks: &Blocks) -> String {
+        let mut text = String::new();
+        blocks.write(&mut text);
+        text
+    }
 
     #[test]
     fn text_of_one_message_is_joined_and_nothing_else() {
@@ -87,7 +96,7 @@ mod tests {
             r#"{"type":"text","text":"\ude00"}"#,
             r#"{"type":"image","data":"","mimeType":"x"}"#,
         ];
-        assert_eq!(blocks.array(), format!("[{}]", expected.join(",")));
+        assert_eq!(array(&blocks), format!("[{}]", expected.join(",")));
     }
 
     #[test]
@@ -98,6 +107,6 @@ mod tests {
         assert!(blocks.add(block, "", &mut budget));
         assert_eq!(budget, 2);
         assert!(!blocks.add(block, "", &mut budget));
-        assert_eq!(blocks.array(), format!("[{block}]"));
+        assert_eq!(array(&blocks), format!("[{block}]"));
     }
 }

@@ -53,25 +53,30 @@ impl Calls {
         self.0.is_empty()
     }
 
-    /// The JSON array.
-    pub(super) fn array(&self) -> String {
-        let calls = self.0.iter().map(Call::object);
-        format!("[{}]", calls.collect::<Vec<_>>().join(","))
+    /// Appends the JSON array to a text.
+    pub(super) fn write(&self, text: &mut String) {
+        for (number, call) in self.0.iter().enumerate() {
+            text.push(if number == 0 { '[' } else { ',' });
+            call.write(text);
+        }
+        text.push_str(if self.0.is_empty() { "[]" } else { "]" });
     }
 
     /// The JSON object of the first one.
     pub(super) fn first(&self) -> Option<String> {
-        self.0.first().map(Call::object)
+        let mut text = String::new();
+        self.0.first()?.write(&mut text);
+        Some(text)
     }
 }
 
 impl Call {
-    fn object(&self) -> String {
-        let fields = self.fields.iter();
-        let fields: Vec<_> = fields
-            .map(|(name, value)| format!("\"{name}\":{value}"))
-            .collect();
-        format!("{{{}}}", fields.join(","))
+    fn write(&self, text: &mut String) {
+        for (number, (name, value)) in self.fields.iter().enumerate() {
+            let before = if number == 0 { "{\"" } else { ",\"" };
+            text.extend([before, name, "\":", value]);
+        }
+        text.push_str(if self.fields.is_empty() { "{}" } else { "}" });
     }
 
     fn set(&mut self, name: &str, value: &str, budget: &mut usize) -> bool {
@@ -93,6 +98,12 @@ impl Call {
 mod tests {
     use super::*;
 
+    fn array(calls: &Calls) -> String {
+        let mut text = String::new();
+        calls.write(&mut text);
+        text
+    }
+
     #[test]
     fn updates_are_applied_to_their_call() {
         let mut calls = Calls::default();
@@ -106,7 +117,7 @@ mod tests {
             assert!(calls.apply(update, &mut budget));
         }
         assert_eq!(
-            calls.array(),
+            array(&calls),
             r#"[{"toolCallId":"a","title":"A","rawInput":null,"content":[2,3],"status":"completed"},{"toolCallId":"b","status":"failed"}]"#
         );
     }
@@ -123,6 +134,6 @@ mod tests {
         ));
         assert!(calls.apply(r#"{"toolCallId":"a","x":1}"#, &mut budget));
         assert_eq!(budget, 16);
-        assert_eq!(calls.array(), r#"[{"toolCallId":"a","x":1}]"#);
+        assert_eq!(array(&calls), r#"[{"toolCallId":"a","x":1}]"#);
     }
 }

@@ -108,21 +108,24 @@ impl Turn {
         payload.clone_into(&mut self.end);
     }
 
-    /// The JSON object.
-    pub(super) fn object(&self) -> String {
+    /// The JSON object behind a text.
+    pub(super) fn write(&self, text: String) -> String {
         let role = match self.role {
             Role::User => "user",
             Role::Agent | Role::Thought => "assistant",
         };
-        let calls = (!self.calls.is_empty()).then(|| self.calls.array());
-        let thoughts = (!self.thoughts.is_empty()).then(|| self.thoughts.array());
-        let turn = Object::new()
+        let mut turn = Object::behind(text)
             .string("role", role)
             .string("timestamp", &self.at)
-            .raw("content", &self.content.array())
-            .optional("messageId", self.message_id.as_deref())
-            .optional("toolCalls", calls.as_deref())
-            .optional("thoughts", thoughts.as_deref())
+            .written("content", |text| self.content.write(text))
+            .optional("messageId", self.message_id.as_deref());
+        if !self.calls.is_empty() {
+            turn = turn.written("toolCalls", |text| self.calls.write(text));
+        }
+        if !self.thoughts.is_empty() {
+            turn = turn.written("thoughts", |text| self.thoughts.write(text));
+        }
+        let turn = turn
             .optional("plan", self.plan.as_deref())
             .optional("truncated", self.truncated.then_some("true"));
         let ends = end_members(&self.end).into_iter();

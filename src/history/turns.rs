@@ -21,8 +21,8 @@ const CHECK_INTERVAL: u64 = 1024;
 /// A page of turns.
 #[derive(Debug)]
 pub struct Page {
-    /// The turns, as a JSON array.
-    pub turns: String,
+    /// The turns, as a JSON array behind the text that was given.
+    pub text: String,
     /// The number of the first turn that was requested.
     pub first: u64,
     /// Where the next page begins; none if this is the last one.
@@ -46,7 +46,7 @@ pub enum Stopped {
 pub fn count(reader: &mut Reader, cancelled: &dyn Fn() -> bool) -> Result<u64, Stopped> {
     let mut splitter = TurnSplitter::new(Place::START);
     // The limit is never reached, since no turn is returned.
-    let mut page = PageBuilder::new(u64::MAX, 1, 0);
+    let mut page = PageBuilder::new(u64::MAX, 1, 0, String::new());
     _ = read(reader, cancelled, |entry| {
         splitter.record(&entry.record, entry.offset, &mut page)
     })?;
@@ -55,20 +55,21 @@ pub fn count(reader: &mut Reader, cancelled: &dyn Fn() -> bool) -> Result<u64, S
 }
 
 /// Reads a page of at most `limit` turns, as [`TurnSplitter`] defines them. The first one is `skip`
-/// turns after the one at `place`. At most `longest` bytes of a single turn are read. `cancelled`
-/// is called now and then.
+/// turns after the one at `place`. At most `longest` bytes of a single turn are read. They are written
+/// behind `text`, so that nobody copies them. `cancelled` is called now and then.
 pub fn page(
     reader: &mut Reader,
     (place, skip): (Place, u64),
     limit: usize,
     longest: usize,
+    text: String,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<Page, Stopped> {
     let first = (place.turn)
         .saturating_add(u64::from(place.next))
         .saturating_add(skip);
     let mut splitter = TurnSplitter::new(place);
-    let mut page = PageBuilder::new(first, limit, longest);
+    let mut page = PageBuilder::new(first, limit, longest, text);
     if limit > 0 {
         reader.seek(place.offset);
         let full = read(reader, cancelled, |entry| {
@@ -97,7 +98,7 @@ pub fn page(
         })?;
     }
     Ok(Page {
-        turns: format!("[{}]", page.out),
+        text: page.out + "]",
         first,
         next: page.next,
         damage: reader.damage().to_vec(),
@@ -140,12 +141,15 @@ struct PageBuilder {
     /// the members that say how it ended.
     unended: Vec<(u64, usize)>,
     out: String,
+    /// Where the turns begin in it.
+    begin: usize,
     count: usize,
     next: Option<Place>,
 }
 
 impl PageBuilder {
-    fn new(first: u64, limit: usize, longest: usize) -> Self {
+    fn new(first: u64, limit: usize, longest: usize, text: String) -> Self {
+        let out = text + "[";
         Self {
             first,
             limit,
@@ -154,7 +158,8 @@ impl PageBuilder {
             place: Place::START,
             current: None,
             unended: Vec::new(),
-            out: String::new(),
+            begin: out.len(),
+            out,
             count: 0,
             next: None,
         }
@@ -163,21 +168,26 @@ impl PageBuilder {
     /// Adds the current turn to the page. Breaks if it does not fit: then it begins the next page.
     fn add_current(&mut self, open: bool) -> ControlFlow<()> {
         if let Some(turn) = self.current.take() {
-            let turn = turn.object();
-            if self.count > 0 {
-                if self.out.len() + turn.len() > PAGE {
-                    self.next = Some(self.place);
-                    return ControlFlow::Break(());
-                }
-                self.out.push(',');
+            let before = self.out.len();
+            let comma = usize::from(self.count > 0);
+            self.out.push_str(&","[..comma]);
+            self.out = turn.write(std::mem::take(&mut self.out));
+            if self.count > 0 && self.len() - comma > PAGE {
+                self.out.truncate(before);
+                self.next = Some(self.place);
+                return ControlFlow::Break(());
             }
-            self.out.push_str(&turn);
             self.count += 1;
             if open {
                 self.unended.push((self.number, self.out.len() - 1));
             }
         }
         ControlFlow::Continue(())
+    }
+
+    /// The length of the turns so far, in bytes.
+    fn len(&self) -> usize {
+        self.out.len() - self.begin
     }
 
     fn all_ended(&self, splitter: &TurnSplitter) -> bool {
@@ -188,7 +198,7 @@ impl PageBuilder {
 impl TurnSink for PageBuilder {
     fn begin(&mut self, turn: Start<'_>) -> ControlFlow<()> {
         self.add_current(turn.previous_open)?;
-        if self.count >= self.limit || self.out.len() >= PAGE {
+        if self.count >= self.limit || self.len() >= PAGE {
             self.next = Some(turn.place);
             return ControlFlow::Break(());
         }

@@ -53,9 +53,9 @@ fn read(store: &Store, id: &SessionId, params: TurnsParams) -> (Vec<Value>, Opti
         }
     };
     let limit = query.limit.unwrap_or(usize::MAX);
-    let page = page(&mut reader, begin, limit, LONGEST, &|| false).unwrap();
-    assert!(page.turns.len() <= PAGE + LONGEST);
-    let turns: Value = serde_json::from_str(&page.turns).unwrap();
+    let page = page(&mut reader, begin, limit, LONGEST, String::new(), &|| false).unwrap();
+    assert!(page.text.len() <= PAGE + LONGEST);
+    let turns: Value = serde_json::from_str(&page.text).unwrap();
     let turns = turns.as_array().unwrap().clone();
     assert!(turns.len() <= limit);
     (turns, page.next.map(|next| next.cursor(id)))
@@ -232,7 +232,14 @@ fn a_turn_beyond_the_longest_is_truncated() {
 fn reading_can_be_cancelled() {
     let (store, id) = session(&vec![RECORDS[2]; 3000]);
     let mut reader = store.read(&id).unwrap();
-    let stopped = page(&mut reader, (Place::START, 0), 1000, LONGEST, &|| true);
+    let stopped = page(
+        &mut reader,
+        (Place::START, 0),
+        1000,
+        LONGEST,
+        String::new(),
+        &|| true,
+    );
     assert!(matches!(stopped, Err(Stopped::Cancelled)));
 }
 

@@ -11,7 +11,11 @@ use super::text::unescaped;
 
 /// A JSON object that is being written. Its members keep their order, and their values their text.
 #[derive(Debug, Default)]
-pub struct Object(String);
+pub struct Object {
+    text: String,
+    /// Where it begins in the text.
+    begin: usize,
+}
 
 impl Object {
     /// An object without members.
@@ -19,11 +23,25 @@ impl Object {
         Self::default()
     }
 
+    /// An object without members that is written behind this text.
+    pub fn behind(text: String) -> Self {
+        let begin = text.len();
+        Self { text, begin }
+    }
+
     /// Adds a member whose value is JSON text.
     #[must_use]
-    pub fn raw(mut self, name: &str, value: &str) -> Self {
-        let before = if self.0.is_empty() { "{" } else { "," };
-        self.0.extend([before, &quoted(name), ":", value]);
+    pub fn raw(self, name: &str, value: &str) -> Self {
+        self.written(name, |text| text.push_str(value))
+    }
+
+    /// Adds a member whose value, as JSON text, is appended to the text.
+    #[must_use]
+    pub fn written(mut self, name: &str, value: impl FnOnce(&mut String)) -> Self {
+        let is_first = self.text.len() == self.begin;
+        let before = if is_first { "{" } else { "," };
+        self.text.extend([before, &quoted(name), ":"]);
+        value(&mut self.text);
         self
     }
 
@@ -42,10 +60,11 @@ impl Object {
         self.raw(name, &quoted(value))
     }
 
-    /// The JSON text.
+    /// The JSON text, behind that before it.
     pub fn end(mut self) -> String {
-        self.0.push_str(if self.0.is_empty() { "{}" } else { "}" });
-        self.0
+        let is_empty = self.text.len() == self.begin;
+        self.text.push_str(if is_empty { "{}" } else { "}" });
+        self.text
     }
 }
 

@@ -66,6 +66,8 @@ pub enum ErrorKind {
     StorageFailed,
     /// The database that has the sessions cannot be reached: `sessionId` if it concerns one.
     StoreUnreachable,
+    /// Too many answers of the process wait to be read.
+    Overloaded,
 }
 
 impl ErrorKind {
@@ -81,7 +83,8 @@ impl ErrorKind {
             | Self::SessionDamaged
             | Self::SessionFormatNewer
             | Self::StorageFailed
-            | Self::StoreUnreachable => INTERNAL_ERROR,
+            | Self::StoreUnreachable
+            | Self::Overloaded => INTERNAL_ERROR,
             Self::RequestCancelled => REQUEST_CANCELLED,
             Self::UnsupportedVersion => UNSUPPORTED_VERSION,
         }
@@ -107,6 +110,7 @@ impl ErrorKind {
             Self::SessionFormatNewer => "session_format_newer",
             Self::StorageFailed => "storage_failed",
             Self::StoreUnreachable => "store_unreachable",
+            Self::Overloaded => "overloaded",
         }
     }
 }

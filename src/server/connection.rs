@@ -13,6 +13,7 @@ use crate::transport::{ClientConnection, Incoming, Received, Request};
 use super::error::{self, Error};
 use super::methods::{self, Context, check_repeated, choose_version, client};
 use super::process::{Process, Role};
+use super::serve::stalled;
 use super::shutdown::{
     END_OF_INPUT, END_OF_INPUT_WRAPPED, GRACE, Limits, SIGNAL, UnderWay, shutdown,
 };
@@ -65,6 +66,9 @@ pub(super) async fn serve_guest(process: &Process, guest: Guest) {
     tokio::select! {
         () = served => {}
         () = wire.writer.gone() => {}
+        () = async { wire.ended().await; stalled(&wire.writer).await } => {
+            tracing::info!(client = registry.client_name(), "a client does not read");
+        }
     }
     drop(guest.closer);
     tracing::info!(client = registry.client_name(), "a client has gone");
@@ -143,7 +147,7 @@ impl<'a> Connection<'a> {
             Err(error) => {
                 let form = self.context.as_ref().map(Context::error_form);
                 let error = error.json(form.unwrap_or_default());
-                return request.responder.answer(&Err(error));
+                return request.responder.answer(Err(error));
             }
         };
         if !is_initialize {

@@ -106,7 +106,7 @@ pub(super) async fn serve(
                     (Err(error_json(METHOD_NOT_FOUND, &message)), false)
                 }
             };
-            request.responder.answer(&outcome);
+            request.responder.answer(outcome);
             if ends {
                 // The one who asks gets its answer first, if it reads.
                 timeout(PATIENCE, wire.writer.written()).await.ok();

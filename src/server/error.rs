@@ -10,6 +10,7 @@ use crate::protocol::ProtocolVersion;
 use crate::protocol::error::{ErrorKind, ErrorReader, RESOURCE_NOT_FOUND, error_data};
 use crate::session::Refusal;
 use crate::store::Holder;
+use crate::transport::NoRoom;
 
 /// An error that answers a request.
 #[derive(Clone, Debug, PartialEq)]
@@ -163,6 +164,11 @@ pub(super) fn storage_failed(message: impl Into<String>) -> Error {
 /// The database that has the sessions cannot be reached.
 pub(super) fn store_unreachable(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::StoreUnreachable, message)
+}
+
+/// There is no room for the answer.
+pub(super) fn overloaded(no_room: NoRoom) -> Error {
+    Error::new(ErrorKind::Overloaded, no_room.to_string())
 }
 
 /// There is no such session, as far as the client may know. `id` is what it sent.

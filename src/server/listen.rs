@@ -84,7 +84,7 @@ async fn serve_stream(process: Process, stream: Stream) {
             };
             request
                 .responder
-                .answer(&Ok(link::message::text(&connected)));
+                .answer(Ok(link::message::text(&connected)));
             observes = connect.observe;
             None
         }

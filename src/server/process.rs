@@ -17,7 +17,7 @@ use crate::sources::LiveSources;
 use crate::store::{Store, place};
 use crate::sys::output::Output;
 use crate::sys::{SessionId, Sys, lock};
-use crate::transport::{ClientConnection, Form, Incoming, connect};
+use crate::transport::{ClientConnection, Form, Incoming, ProcessFlow, connect};
 
 use super::connection::{Guest, serve_guest};
 use super::control::{Described, DescribedClient, Stopped};
@@ -42,6 +42,8 @@ struct Shared {
     /// The engine of clients of version 1, if the agent of the other one speaks version 2.
     other_engine: OnceLock<Arc<dyn Engine>>,
     growth: Arc<Growth>,
+    /// What the requests and answers of all connections take.
+    flow: ProcessFlow,
     owners: Arc<Owners>,
     closed: Arc<Mutex<BTreeSet<SessionId>>>,
     /// When it began, in the form of the log.
@@ -123,6 +125,7 @@ impl Process {
             engine,
             other_engine: OnceLock::new(),
             growth: Arc::default(),
+            flow: ProcessFlow::default(),
             owners: Arc::default(),
             closed: Arc::default(),
             since,
@@ -167,7 +170,7 @@ impl Process {
         } else {
             Form::Acp
         };
-        connect(input, output, self.options().line_limit, form)
+        connect(input, output, self.options().line_limit, form, &self.0.flow)
     }
 
     /// Waits until the clients that came before are introduced: the first one decides which version an

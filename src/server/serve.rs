@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::engine::relay::Patience;
-use crate::session::{Registry, ReplayPolicy};
+use crate::session::ReplayPolicy;
 use crate::sources::LiveSources;
 use crate::store::Durability;
 use crate::sys::Sys;
@@ -129,7 +129,7 @@ pub async fn serve(
             tokio::time::timeout(GRACE, registry.turns().idle()).await.ok();
             Patience::EndOfInput
         }
-        () = unread(&wire.writer, &registry) => {
+        () = async { registry.ended().await; stalled(&wire.writer).await } => {
             unread_output = true;
             Patience::Hurry
         }
@@ -147,10 +147,8 @@ pub async fn serve(
     }
 }
 
-/// Resolves when the client, whose input has ended, has read nothing for a while although there
-/// is something to read.
-async fn unread(writer: &Writer, registry: &Registry) {
-    registry.ended().await;
+/// Resolves when the client has read nothing for a while although there is something to read.
+pub(super) async fn stalled(writer: &Writer) {
     let mut last = writer.progress();
     let mut idle = Duration::ZERO;
     let step = Duration::from_millis(50);

@@ -75,14 +75,20 @@ impl fmt::Debug for Output {
 /// Writes without waiting. By default, or where the system cannot do that, it writes nothing.
 #[derive(Default)]
 pub struct AtOnce {
-    #[cfg(target_os = "linux")]
+    #[cfg(unix)]
     to: Option<Arc<dyn AsFd + Send + Sync>>,
+}
+
+/// The end of a pipe or a socket, which notices when the other end is gone.
+pub struct OtherEnd {
+    #[cfg(unix)]
+    of: Arc<dyn AsFd + Send + Sync>,
 }
 
 impl AtOnce {
     /// Writes to this file, pipe or socket, which others write to as well.
     #[cfg_attr(
-        not(target_os = "linux"),
+        not(unix),
         expect(
             unused_variables,
             clippy::needless_pass_by_value,
@@ -91,9 +97,17 @@ impl AtOnce {
     )]
     pub fn of<F: Descriptor + Send + Sync + 'static>(file: Arc<F>) -> Self {
         Self {
-            #[cfg(target_os = "linux")]
+            #[cfg(unix)]
             to: Some(file),
         }
+    }
+
+    /// The other end, where the system can tell of it.
+    pub fn other_end(&self) -> Option<OtherEnd> {
+        #[cfg(unix)]
+        return self.to.clone().map(|of| OtherEnd { of });
+        #[cfg(not(unix))]
+        None
     }
 
     /// Writes as much as the reader has room for; returns how much that was.
@@ -123,6 +137,26 @@ impl AtOnce {
     #[cfg(not(target_os = "linux"))]
     pub fn write(&mut self, _: &[u8]) -> usize {
         0
+    }
+}
+
+impl OtherEnd {
+    /// Blocks the thread until nobody reads at the other end any more.
+    pub fn wait_until_gone(&self) {
+        #[cfg(unix)]
+        {
+            use rustix::event::{PollFd, PollFlags, poll};
+            use rustix::io::Errno;
+            // A hang-up and an error are reported in any case.
+            let mut ends = [PollFd::new(&self.of, PollFlags::empty())];
+            while poll(&mut ends, None) == Err(Errno::INTR) {}
+        }
+    }
+}
+
+impl fmt::Debug for OtherEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OtherEnd").finish_non_exhaustive()
     }
 }
 

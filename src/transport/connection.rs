@@ -6,7 +6,7 @@ use std::thread;
 
 use tokio::sync::{mpsc, watch};
 
-use super::flow::Flow;
+use super::flow::{Flow, ProcessFlow};
 use super::line::LineReader;
 use super::message::{self, Form, Message, Outcome};
 use super::outgoing::{Call, OutgoingRequests};
@@ -40,19 +40,23 @@ pub struct ClientConnection {
 }
 
 /// Starts reading `input` and writing `output`, each on its own thread. `form` is the form of
-/// messages that are accepted.
+/// messages that are accepted, and `process` what the connections of this process share.
 pub fn connect(
     input: impl Read + Send + 'static,
     output: impl Into<Output>,
     line_limit: usize,
     form: Form,
+    process: &ProcessFlow,
 ) -> io::Result<(Arc<ClientConnection>, Incoming)> {
+    let output = output.into();
+    let other_end = output.at_once.other_end();
     let writer = Writer::start(output)?;
+    let unread = writer.downgrade();
     let wire = Arc::new(ClientConnection {
         requests: Requests::new(writer.clone()),
         writer,
         outgoing: OutgoingRequests::default(),
-        flow: Flow::default(),
+        flow: process.connection(line_limit),
         ended: watch::Sender::new(false),
     });
     let ended = wire.ended.clone();
@@ -70,13 +74,20 @@ pub fn connect(
                         }
                     }
                     Ok(None) => break,
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break,
                     Err(error) => {
-                        tracing::warn!(%error, "reading stdin failed; treating it as end of input");
+                        tracing::warn!(%error, "reading failed; treating it as the end of input");
                         break;
                     }
                 }
             }
+            drop((lines, sender));
             ended.send_replace(true);
+            if let Some(other_end) = other_end {
+                // What is left is answered only as long as somebody may read it.
+                other_end.wait_until_gone();
+                unread.give_up();
+            }
         })?;
     let incoming = Incoming {
         wire: wire.clone(),

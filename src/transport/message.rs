@@ -339,16 +339,18 @@ fn line(head: Object, method: &str, params: &str) -> String {
 
 /// The line of a response to the request with this id, given as JSON text; with its line break.
 pub fn response_line(id: &str, outcome: &Outcome) -> String {
-    response_parts(id, outcome).concat()
+    let (head, end) = response_frame(id, outcome);
+    let (Ok(body) | Err(body)) = outcome;
+    [&head, body, end].concat()
 }
 
-/// The same in parts, for a response that is large.
-pub(super) fn response_parts<'a>(id: &'a str, outcome: &'a Outcome) -> [&'a str; 5] {
-    let (name, value) = match outcome {
-        Ok(result) => (",\"result\":", result),
-        Err(error) => (",\"error\":", error),
-    };
-    ["{\"jsonrpc\":\"2.0\",\"id\":", id, name, value, "}\n"]
+/// What comes before and behind the outcome in the line of a response.
+pub(super) fn response_frame(id: &str, outcome: &Outcome) -> (String, &'static str) {
+    let name = if outcome.is_ok() { "result" } else { "error" };
+    (
+        format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"{name}\":"),
+        "}\n",
+    )
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ pub mod stdio;
 pub mod writer;
 
 pub use connection::{ClientConnection, Incoming, LINE_LIMIT, Received, connect};
-pub use flow::{Flow, Held, Load};
+pub use flow::{Flow, Held, Load, NoRoom, ProcessFlow, Room};
 pub use message::{Form, Outcome};
 pub use outgoing::{Call, OutgoingRequests};
 pub use requests::{Request, Requests, Responder};

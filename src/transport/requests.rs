@@ -9,10 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
-use super::flow::Held;
+use super::flow::{Held, Room};
 use super::message::Outcome;
 use super::writer::Writer;
 use crate::protocol::error::{INTERNAL_ERROR, REQUEST_CANCELLED, error_json};
@@ -81,7 +80,7 @@ pub struct Pending {
     key: (String, u64),
     table: Arc<Table>,
     held: Held,
-    permit: Option<OwnedSemaphorePermit>,
+    room: Option<Room>,
 }
 
 impl Requests {
@@ -109,7 +108,7 @@ impl Requests {
                 key,
                 table: self.table.clone(),
                 held,
-                permit: None,
+                room: None,
             }),
             writer: self.writer.clone(),
         }
@@ -158,20 +157,29 @@ impl Responder {
         }
     }
 
-    /// Keeps a permit until the response has room in the writer.
-    pub fn hold(&mut self, permit: Option<OwnedSemaphorePermit>) {
+    /// The answer has this room, until it is written.
+    pub fn hold(&mut self, room: Option<Room>) {
         if let Some(pending) = &mut self.pending {
-            pending.permit = permit;
+            pending.room = room;
         }
     }
 
     /// Answers the request.
-    pub fn answer(mut self, outcome: &Outcome) {
+    pub fn answer(mut self, outcome: Outcome) {
         self.send(outcome);
     }
 
-    fn send(&mut self, outcome: &Outcome) {
-        if let Some(pending) = self.pending.take() {
+    /// Leaves the request without an answer, since the client has gone.
+    pub fn abandon(mut self) {
+        self.pending = None;
+    }
+
+    fn send(&mut self, outcome: Outcome) {
+        if let Some(mut pending) = self.pending.take() {
+            if let Some(room) = &mut pending.room {
+                let (Ok(body) | Err(body)) = &outcome;
+                room.fit(body.len());
+            }
             self.writer.respond(&self.id, outcome, pending);
         }
     }
@@ -189,7 +197,7 @@ impl Drop for Responder {
             tracing::warn!(id = self.id, "a request was dropped without an answer");
             error_json(INTERNAL_ERROR, "the request was dropped without an answer")
         };
-        self.send(&Err(error));
+        self.send(Err(error));
     }
 }
 
@@ -240,9 +248,9 @@ mod tests {
         let lines = lines(|requests, flow| {
             for id in ["-0", "1.5", r#""\u0061""#, "null", "18446744073709551616"] {
                 let result = r#"{"n":1e400, "n":2}"#.to_owned();
-                begin(requests, flow, id).answer(&Ok(result));
+                begin(requests, flow, id).answer(Ok(result));
             }
-            begin(requests, flow, "1").answer(&Err("{}".to_owned()));
+            begin(requests, flow, "1").answer(Err("{}".to_owned()));
         });
         let result = r#""result":{"n":1e400, "n":2}"#;
         for (line, id) in lines.iter().zip(["-0", "1.5", r#""\u0061""#, "null"]) {

@@ -9,11 +9,11 @@
 //! replay.
 
 use std::io::{self, Write};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use super::message::{Outcome, response_parts};
+use super::message::{Outcome, response_frame};
 use super::requests::Pending;
 use crate::sys::lock;
 use crate::sys::output::{AtOnce, Output};
@@ -37,6 +37,23 @@ pub struct Writer(Arc<Handle>);
 /// ends.
 #[derive(Debug)]
 struct Handle(Arc<Shared>);
+
+/// A writer that ends when nobody else has it.
+#[derive(Debug)]
+pub struct WeakWriter(Weak<Handle>);
+
+impl WeakWriter {
+    /// The other side is gone: drops what it has not read.
+    pub fn give_up(&self) {
+        if let Some(handle) = self.0.upgrade() {
+            let mut state = handle.0.lock();
+            state.broken = true;
+            state.drop_unread();
+            handle.0.work.notify_one();
+            handle.0.tell_of_room(state);
+        }
+    }
+}
 
 impl Drop for Handle {
     fn drop(&mut self) {
@@ -65,6 +82,8 @@ struct State {
     at_once: AtOnce,
     /// Requests whose responses are in the control lane beyond its limit.
     responses: Vec<Pending>,
+    /// The same for what the thread is writing.
+    written_responses: Vec<Pending>,
     /// Total bytes put into the bulk lane, and total bytes taken out of it.
     bulk_put: u64,
     bulk_taken: u64,
@@ -115,6 +134,11 @@ impl Writer {
         Ok(writer)
     }
 
+    /// The same, which does not keep it from ending.
+    pub fn downgrade(&self) -> WeakWriter {
+        WeakWriter(Arc::downgrade(&self.0))
+    }
+
     fn shared(&self) -> &Shared {
         &self.0.0
     }
@@ -135,18 +159,15 @@ impl Writer {
     }
 
     /// Puts the response to the request with this id into the control lane, even if it exceeds the
-    /// limit. The request stays pending until there is room.
-    pub(super) fn respond(&self, id: &str, outcome: &Outcome, mut pending: Pending) {
+    /// limit. Then the request stays pending until the response is written.
+    pub(super) fn respond(&self, id: &str, outcome: Outcome, mut pending: Pending) {
         let mut state = self.shared().lock();
         if state.broken {
             return;
         }
-        let is_full = state.control.len() >= LANE_LIMIT;
         let before = state.control.len();
-        for part in response_parts(id, outcome) {
-            state.control.extend_from_slice(part.as_bytes());
-        }
-        let fits = if is_full {
+        put_response(&mut state.control, id, outcome);
+        let fits = if state.control.len() > LANE_LIMIT {
             pending.count_response(state.control.len() - before);
             state.responses.push(pending);
             None
@@ -227,6 +248,11 @@ impl Writer {
         .await
     }
 
+    /// Whether the other side no longer reads.
+    pub fn is_gone(&self) -> bool {
+        self.shared().lock().broken
+    }
+
     /// Waits until the other side no longer reads.
     pub async fn gone(&self) {
         self.broken().await;
@@ -246,6 +272,12 @@ impl Writer {
         })
     }
 
+    /// How many bytes wait in the lanes.
+    pub fn unread(&self) -> usize {
+        let state = self.shared().lock();
+        state.control.len() + state.bulk.len()
+    }
+
     /// The total bytes written, and whether more are pending.
     pub fn progress(&self) -> (u64, bool) {
         let state = self.shared().lock();
@@ -253,6 +285,25 @@ impl Writer {
             state.written,
             state.writing || !state.control.is_empty() || !state.bulk.is_empty(),
         )
+    }
+}
+
+/// Adds a response to a lane. A long one is not copied if nothing is before it.
+fn put_response(lane: &mut Vec<u8>, id: &str, outcome: Outcome) {
+    let (head, end) = response_frame(id, &outcome);
+    let (Ok(mut body) | Err(mut body)) = outcome;
+    if lane.is_empty() && body.len() > AT_ONCE {
+        body.insert_str(0, &head);
+        body.push_str(end);
+        *lane = body.into_bytes();
+        return;
+    }
+    if body.len() > LANE_LIMIT {
+        // No more than it takes: a lane grows by doubling otherwise.
+        lane.reserve_exact(head.len() + body.len() + end.len());
+    }
+    for part in [&head, &body, end] {
+        lane.extend_from_slice(part.as_bytes());
     }
 }
 
@@ -264,6 +315,13 @@ fn remember(tasks: &mut Vec<Waker>, cx: &Context<'_>) {
 }
 
 impl State {
+    /// Drops what nobody will read, and wakes all that wait.
+    fn drop_unread(&mut self) {
+        (self.control, self.bulk) = (Vec::new(), Vec::new());
+        self.written_responses.append(&mut self.responses);
+        self.waiting.append(&mut self.close_waiters);
+    }
+
     /// Writes what the other side has room for of the control lane, which is all that there is.
     fn write_at_once(&mut self) {
         let written = self.at_once.write(&self.control);
@@ -300,8 +358,11 @@ impl Shared {
 
     /// Wakes all that wait for room in a lane.
     fn tell_of_room(&self, mut state: MutexGuard<'_, State>) {
-        let has_room = state.broken || state.control.len() < LANE_LIMIT;
-        let responses = has_room.then(|| std::mem::take(&mut state.responses));
+        let responses = if state.writing {
+            Vec::new()
+        } else {
+            std::mem::take(&mut state.written_responses)
+        };
         let waiting = std::mem::take(&mut state.waiting);
         let blocked = std::mem::take(&mut state.blocked);
         drop(state);
@@ -317,7 +378,7 @@ impl Shared {
     fn write_once(&self, output: &mut impl Write, batch: &mut Vec<u8>) -> bool {
         let mut state = self.lock();
         while state.control.is_empty() && state.bulk.is_empty() {
-            if state.closed {
+            if state.closed || state.broken {
                 return false;
             }
             state.idle = true;
@@ -332,6 +393,7 @@ impl Shared {
             state.bulk_taken += batch.len() as u64;
         } else {
             std::mem::swap(&mut state.control, batch);
+            state.written_responses = std::mem::take(&mut state.responses);
         }
         state.writing = true;
         self.tell_of_room(state);
@@ -357,12 +419,7 @@ impl Shared {
         state.writing = false;
         state.broken |= broken;
         if broken {
-            let State {
-                waiting,
-                close_waiters,
-                ..
-            } = &mut *state;
-            waiting.append(close_waiters);
+            state.drop_unread();
         }
         self.tell_of_room(state);
         !broken

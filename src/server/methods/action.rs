@@ -1,7 +1,5 @@
 //! What serves a request: an answer at once, an answer later, or a request to a session.
 
-use tokio::sync::OwnedSemaphorePermit;
-
 use crate::engine::BoxFuture;
 use crate::protocol::method::{
     INDEX_ARCHIVE, INDEX_RENAME, INDEX_UNARCHIVE, SESSION_ARCHIVE, SESSION_PROMPT,
@@ -10,7 +8,7 @@ use crate::protocol::method::{
 use crate::server::error::{self, Error, ErrorForm};
 use crate::session::{Registry, Reply, Request as SessionRequest};
 use crate::sys::SessionId;
-use crate::transport::{Request, Responder};
+use crate::transport::{Request, Responder, Room};
 
 use super::changes::Hold;
 use super::context::Context;
@@ -22,14 +20,14 @@ pub(super) enum Action {
     Answer(String),
     /// A session answers.
     Session(ToSession),
-    /// The answer comes later, together with a permit to keep until it is written.
+    /// The answer comes later, together with the room that it has until it is written.
     Later(BoxFuture<'static, Later>),
     /// The same, with something to keep until it is written.
     Held(BoxFuture<'static, (Later, Hold)>),
 }
 
-/// An answer that came later.
-pub(super) type Later = (Result<String, Error>, Option<OwnedSemaphorePermit>);
+/// An answer that came later, and its room.
+pub(super) type Later = (Result<String, Error>, Option<Room>);
 
 /// A request to a session.
 pub(super) struct ToSession {
@@ -79,7 +77,7 @@ impl Action {
     pub(super) fn perform(action: Result<Self, Error>, context: &Context, request: Request) {
         let registry = context.registry();
         let is_prompt = request.method == SESSION_PROMPT;
-        let mut answer = Answering::new(context, request);
+        let answer = Answering::new(context, request);
         match action {
             Err(error) => answer.send(Err(error)),
             Ok(Self::Answer(result)) => answer.send(Ok(result)),
@@ -102,22 +100,15 @@ impl Action {
                 (call.send)(registry, reply);
             }
             Ok(Self::Later(later)) => {
-                let busy = registry.requests().begin();
-                tokio::spawn(async move {
-                    let (result, permit) = later.await;
-                    answer.responder.hold(permit);
-                    answer.send(result);
-                    drop(busy);
-                });
+                let later = async { (later.await, None) };
+                answer.later(context, later);
             }
             Ok(Self::Held(later)) => {
-                let busy = registry.requests().begin();
-                tokio::spawn(async move {
-                    let ((result, permit), hold) = later.await;
-                    answer.responder.hold(permit);
-                    answer.send(result);
-                    drop((busy, hold));
-                });
+                let later = async {
+                    let (later, hold) = later.await;
+                    (later, Some(hold))
+                };
+                answer.later(context, later);
             }
         }
     }
@@ -149,6 +140,26 @@ impl Answering {
         }
     }
 
+    /// Answers when the answer is there, unless the client has gone.
+    fn later(
+        mut self,
+        context: &Context,
+        later: impl Future<Output = (Later, Option<Hold>)> + std::marker::Send + 'static,
+    ) {
+        let busy = context.registry().requests().begin();
+        let wire = context.deps().wire.clone();
+        tokio::spawn(async move {
+            let (later, hold) = tokio::select! {
+                later = later => later,
+                () = wire.writer.gone() => return self.responder.abandon(),
+            };
+            let (result, room) = later;
+            self.responder.hold(room);
+            self.send(result);
+            drop((busy, hold));
+        });
+    }
+
     fn send(self, result: Result<String, Error>) {
         let outcome = result.map_err(|error| {
             let error = if self.is_unstable {
@@ -158,6 +169,6 @@ impl Answering {
             };
             error.json(self.form)
         });
-        self.responder.answer(&outcome);
+        self.responder.answer(outcome);
     }
 }

@@ -45,25 +45,29 @@ pub(super) fn serve(context: &Context, request: &Request) -> Result<Action, Erro
         }
         let wire = deps.wire.clone();
         // The page is in memory until it is written.
-        let permit = tokio::select! {
-            permit = wire.flow.read(Load::Heavy) => permit,
+        let room = tokio::select! {
+            room = wire.flow.read(Load::Heavy) => room,
             () = cancellation.cancelled() => {
                 return (Err(error::refused(&name, Refusal::Cancelled)), None);
             }
+        };
+        let room = match room {
+            Ok(room) => room,
+            Err(full) => return (Err(error::overloaded(full)), None),
         };
         let read = tokio::task::spawn_blocking(move || {
             let session = Read {
                 deps: &deps,
                 id: &id,
                 name: &name,
-                cancelled: &|| cancellation.is_cancelled(),
+                cancelled: &|| cancellation.is_cancelled() || wire.writer.is_gone(),
             };
             session.read(&wanted)
         });
         let result = read
             .await
             .unwrap_or_else(|_| Err(error::internal("the session could not be read")));
-        (result, permit)
+        (result, Some(room))
     })))
 }
 
@@ -169,20 +173,29 @@ impl Read<'_> {
         };
         let limit = query.limit.unwrap_or(usize::MAX);
         let longest = self.deps.line_limit;
-        let page = page(&mut self.log()?, begin, limit, longest, self.cancelled);
+        let before = before_text(self.session(), "turns");
+        let mut log = self.log()?;
+        let page = page(&mut log, begin, limit, longest, before, self.cancelled);
         let page = page.map_err(stopped)?;
-        let mut session = self.session();
+        let mut rest = Map::new();
         if matches!(query.begin, Begin::End(_)) {
-            session.insert("offset".to_owned(), page.first.into());
+            rest.insert("offset".to_owned(), page.first.into());
         }
         if let Some(next) = page.next {
-            session.insert("nextCursor".to_owned(), next.cursor(self.id).into());
+            rest.insert("nextCursor".to_owned(), next.cursor(self.id).into());
         }
         if !page.damage.is_empty() {
             let meta = json!({ "rejoin": { "damage": damage(&page.damage) } });
-            session.insert("_meta".to_owned(), meta);
+            rest.insert("_meta".to_owned(), meta);
         }
-        Ok(with_text(session, "turns", &page.turns))
+        // A page may be long, so what follows it is added and nothing is copied.
+        let mut text = page.text;
+        let rest = (!rest.is_empty()).then(|| Value::Object(rest).to_string());
+        match &rest {
+            Some(rest) => text.extend([",", &rest[1..]]),
+            None => text.push('}'),
+        }
+        Ok(text)
     }
 }
 
@@ -195,8 +208,13 @@ pub(super) fn stopped(stopped: Stopped) -> Refusal {
 
 /// An object with a further member that is JSON text.
 pub(super) fn with_text(object: Map<String, Value>, name: &str, value: &str) -> String {
+    before_text(object, name) + value + "}"
+}
+
+/// The text of an object up to the value of a further member.
+fn before_text(object: Map<String, Value>, name: &str) -> String {
     let mut text = Value::Object(object).to_string();
     text.pop();
     let comma = if text.len() > 1 { "," } else { "" };
-    text + comma + "\"" + name + "\":" + value + "}"
+    text + comma + "\"" + name + "\":"
 }

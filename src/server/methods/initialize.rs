@@ -146,7 +146,7 @@ pub(in crate::server) async fn initialize(
         }
     });
     let is_result = result.is_ok();
-    responder.answer(&result.map_err(|error| error.json(context.error_form())));
+    responder.answer(result.map_err(|error| error.json(context.error_form())));
     drop(busy);
     is_result
 }

@@ -151,7 +151,10 @@ impl Listing {
         }
         let is_complete = self.cursor.is_some() || look_at_sources(&deps, Duration::ZERO).await;
         // The page is in memory until it is written.
-        let permit = deps.wire.flow.read(Load::Light).await;
+        let room = match deps.wire.flow.read(Load::Light).await {
+            Ok(room) => room,
+            Err(full) => return (Err(error::overloaded(full)), None),
+        };
         let filter = self.filter(&deps);
         let Self {
             cursor,
@@ -182,7 +185,7 @@ impl Listing {
             ProtocolVersion::V1 => page,
             ProtocolVersion::V2 => in_v2(&page),
         });
-        (page, permit)
+        (page, Some(room))
     }
 }
 

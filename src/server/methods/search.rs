@@ -72,12 +72,16 @@ pub(super) fn serve(context: &Context, request: &Request) -> Result<Action, Erro
         let deps = registry.deps().clone();
         let all_known = look_at_sources(&deps, LOOK_AGAIN).await;
         let cancelled = || Err(error::refused("", Refusal::Cancelled));
-        let permit = tokio::select! {
-            permit = deps.wire.flow.read(Load::Light) => permit,
+        let room = tokio::select! {
+            room = deps.wire.flow.read(Load::Light) => room,
             () = cancellation.cancelled() => return (cancelled(), None),
         };
+        let room = match room {
+            Ok(room) => room,
+            Err(full) => return (Err(error::overloaded(full)), None),
+        };
         let found = tokio::task::spawn_blocking(move || {
-            let is_cancelled = || cancellation.is_cancelled();
+            let is_cancelled = || cancellation.is_cancelled() || deps.wire.writer.is_gone();
             let mut page = page(&deps, query, cursor.as_deref(), &is_cancelled)?;
             if !all_known {
                 page["complete"] = false.into();
@@ -94,7 +98,7 @@ pub(super) fn serve(context: &Context, request: &Request) -> Result<Action, Erro
             Ok(Err(HitsError::List(error))) => Err(list_error(error)),
             Err(_) => Err(error::internal("the search failed")),
         };
-        (result, permit)
+        (result, Some(room))
     })))
 }
 

@@ -138,7 +138,10 @@ fn batch_get(context: &Context, request: &Request) -> Result<Action, Error> {
     Ok(Action::Later(Box::pin(async move {
         registry.barrier().await;
         let deps = Arc::clone(registry.deps());
-        let permit = deps.wire.flow.read(Load::Light).await;
+        let room = match deps.wire.flow.read(Load::Light).await {
+            Ok(room) => room,
+            Err(full) => return (Err(error::overloaded(full)), None),
+        };
         let ours = tokio::task::spawn_blocking(move || {
             let Some(catalog) = &deps.catalog else {
                 return Ok(Vec::new());
@@ -156,7 +159,7 @@ fn batch_get(context: &Context, request: &Request) -> Result<Action, Error> {
         let ours = ours.await.unwrap_or_else(|_| Ok(Vec::new()));
         let mut entries: Vec<String> = match ours {
             Ok(ours) => ours,
-            Err(error) => return (Err(list_error(error)), permit),
+            Err(error) => return (Err(list_error(error)), Some(room)),
         };
         if let Some(theirs) = theirs {
             match theirs.await {
@@ -171,7 +174,7 @@ fn batch_get(context: &Context, request: &Request) -> Result<Action, Error> {
         }
         (
             Ok(format!(r#"{{"sessions":[{}]}}"#, entries.join(","))),
-            permit,
+            Some(room),
         )
     })))
 }

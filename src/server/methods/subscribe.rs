@@ -32,7 +32,7 @@ pub(super) fn subscribe(context: &Context, params: &str) -> Result<Action, Error
             return ((Err(too_many()), None), hold);
         };
         listing.form.reported_to = Some(changes.clone());
-        let (page, permit) = listing.page(&registry).await;
+        let (page, room) = listing.page(&registry).await;
         if page.is_err() {
             changes.unsubscribe(&id);
         }
@@ -44,7 +44,7 @@ pub(super) fn subscribe(context: &Context, params: &str) -> Result<Action, Error
             }
             result.text()
         });
-        ((page, permit), hold)
+        ((page, room), hold)
     })))
 }
 

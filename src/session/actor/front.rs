@@ -153,9 +153,9 @@ impl Actor {
             // It has no socket yet, or no longer.
             _ => Unlinked::NotOwner,
         })?;
-        let limit = self.deps.line_limit;
-        let (wire, incoming) =
-            connect(stream.input, stream.output, limit, Form::JsonRpc).map_err(|error| {
+        let (limit, process) = (self.deps.line_limit, self.deps.wire.flow.process());
+        let (wire, incoming) = connect(stream.input, stream.output, limit, Form::JsonRpc, process)
+            .map_err(|error| {
                 tracing::warn!(session = %self.id, %error, "cannot link to the owner");
                 Unlinked::Unreachable
             })?;
@@ -476,7 +476,7 @@ impl Actor {
         };
         tokio::spawn(async move {
             if let Ok(outcome) = outcome.await {
-                responder.answer(&outcome);
+                responder.answer(outcome);
             }
         });
         self.engine_asks(question)

@@ -177,7 +177,7 @@ impl Actor {
                 commands: session.and_then(|session| session.conversation.commands()),
                 native: self.deps.engine.is_native(),
             };
-            responder.answer(&Ok(message::text(&Ok::<_, Refusal>(attached))));
+            responder.answer(Ok(message::text(&Ok::<_, Refusal>(attached))));
             let own = self.own_front.as_ref();
             link.is_own = own.is_some_and(|own| own.has(link.key.as_deref()));
             if !link.observes {
@@ -210,7 +210,7 @@ impl Actor {
         tokio::spawn(async move {
             let attached = attached.await.map_err(Refusal::Engine);
             let answer = attached.map(|attached| attached.answer);
-            responder.answer(&Ok(message::text(&answer)));
+            responder.answer(Ok(message::text(&answer)));
         });
     }
 

@@ -96,7 +96,7 @@ pub async fn serve(
                 "rejoin {version} has the session open and does not know this request{their}"
             );
             let error = error_json(INVALID_PARAMS, &message);
-            attach.responder.answer(&Err(error));
+            attach.responder.answer(Err(error));
             // The connection must not end before that.
             wire.writer.written().await.ok();
             return;
@@ -152,7 +152,7 @@ pub async fn serve(
 /// Answers that this process does not own the session.
 pub(in crate::session) fn refuse(responder: Responder) {
     let refused = Err::<Attached, _>(Refusal::NotOpen);
-    responder.answer(&Ok(message::text(&refused)));
+    responder.answer(Ok(message::text(&refused)));
 }
 
 /// Posts a request. Its answer goes back through the link.
@@ -165,7 +165,7 @@ fn pass(request: Message, busy: &Busy, post: &Post) {
     let passed = serde_json::from_str::<Passed>(&params);
     let Some(passed) = passed.ok().filter(|_| method == PASS) else {
         let message = format!("`{method}` is no request of a link of this release");
-        return responder.answer(&Err(error_json(INVALID_PARAMS, &message)));
+        return responder.answer(Err(error_json(INVALID_PARAMS, &message)));
     };
     if let Passed::Prompt { message_id, .. } = &passed {
         let (post, message_id) = (post.clone(), message_id.clone());
@@ -176,7 +176,7 @@ fn pass(request: Message, busy: &Busy, post: &Post) {
     let cancellation = responder.cancellation();
     let reply = Reply::new(busy.begin(), cancellation, move |outcome| {
         let outcome = outcome.map(|answer| answer.done);
-        responder.answer(&Ok(message::text(&outcome)));
+        responder.answer(Ok(message::text(&outcome)));
     });
     post.send(LinkCommand::Passed(passed.request(reply.of_link())));
 }

@@ -3,5 +3,7 @@
 
 mod descriptors;
 mod logs;
+#[cfg(target_os = "linux")]
+mod memory;
 mod sockets;
 mod stage;
