@@ -6,6 +6,7 @@ use crate::tidy::tree::{SourceFile, tracked_files};
 const NOT_RUN: &[(&str, &str, &str)] = &[
     ("README.md", "npx ", NOT_PUBLISHED),
     ("README.md", "cargo install", "it builds the program"),
+    ("README.md", "cargo test", "it runs this test"),
     ("docs/agents.md", "acpx ", ACPX),
     (
         "docs/agents.md",
@@ -118,6 +119,29 @@ fn what_is_not_run_is_there_and_has_a_reason() {
     for entry in NOT_RUN {
         assert!(all.iter().any(|block| block.is_listed(*entry)), "{entry:?}");
         assert!(!entry.2.is_empty(), "{entry:?}");
+    }
+}
+
+/// The commands with which somebody begins who has just got the sources: the one that shows what the
+/// program is for, and the one that runs the tests.
+#[test]
+fn the_readme_has_both_commands_of_a_newcomer_and_ci_runs_them() {
+    let files = tracked_files();
+    let text = |path| {
+        let file = files.iter().find(|file| file.path == path);
+        &file.expect("it is tracked").text
+    };
+    let (readme, steps) = (text("README.md"), text(".ci/run"));
+    for command in ["cargo run --release -- demo", "cargo test"] {
+        let block = format!("\n```sh\n{command}\n```\n");
+        let (_, behind) = readme.split_once(&block).expect("README has the command");
+        let takes = behind.split("\n```").next().unwrap_or_default();
+        for unit in ["fresh machine", "minutes", "GB"] {
+            assert!(takes.contains(unit), "{command}: what it takes, in {unit}");
+        }
+        let mut lines = steps.lines().map(str::trim);
+        let is_it = |line: &str| line == command || line.ends_with(&format!(" {command}"));
+        assert!(lines.any(is_it), ".ci/run calls `{command}`");
     }
 }
 
