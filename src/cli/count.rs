@@ -4,7 +4,11 @@ use crate::sys::grouped;
 
 /// `1 session`, `2 sessions`, `20,000 sessions`.
 pub(super) fn count(number: usize, thing: &str) -> String {
-    let ending = if number == 1 { "" } else { "s" };
+    let ending = match number {
+        1 => "",
+        _ if thing.ends_with('s') => "es",
+        _ => "s",
+    };
     format!("{} {thing}{ending}", grouped(number))
 }
 
@@ -36,6 +40,8 @@ mod tests {
         assert_eq!(count(1, "session"), "1 session");
         assert_eq!(count(999, "session"), "999 sessions");
         assert_eq!(count(1_234_567, "session"), "1,234,567 sessions");
+        assert_eq!(count(1, "process"), "1 process");
+        assert_eq!(count(2, "process"), "2 processes");
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub(super) struct Global {
     #[arg(long, global = true, env = "REJOIN_LOG_FILE", value_name = "FILE", value_parser = path())]
     log_file: Option<PathBuf>,
     /// How far the start of a process is that outlives its client. Rejoin itself gives it.
-    #[arg(long, global = true, value_enum, hide = true)]
+    #[arg(long, global = true, hide = true)]
     host: Option<Stage>,
 }
 

@@ -5,28 +5,31 @@
 //! is in a session of its own and no child of ours, so nothing that ends the client, its process
 //! group or its tree of processes ends the host.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::str::FromStr;
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use crate::redact::command::masked_command;
 use crate::server::Keep;
-use crate::store::{Durability, Holder, Store};
+use crate::store::{Durability, Holder, Host, Store};
 use crate::sys::Sys;
 use crate::sys::descriptors;
-use crate::sys::socket::Stream;
 use crate::transport::stdio;
 
 use super::exit::Failure;
 use super::global::Global;
 use super::note::note;
-use super::socket::greet;
-use super::store;
+use super::socket::{self, Peer};
 use super::timeout::Timeout;
+use super::{pipe, store};
 
 /// How often a host is looked for or started: it may end just when a client comes.
 const ATTEMPTS: u32 = 5;
@@ -34,74 +37,115 @@ const ATTEMPTS: u32 = 5;
 /// How long to wait for a host whose file cannot be read. Hosts look at theirs every few seconds.
 const UNREADABLE: Duration = Duration::from_secs(2);
 
+/// How many hosts one command line has at most: a further one is started beside those that give no
+/// answer.
+const MOST: u8 = 4;
+
+/// How long a host may take until clients can come.
+const STARTS: Duration = Duration::from_secs(15);
+
 /// What a host writes when clients can come.
 const READY: &str = "ready\n";
 
-/// How far the start of a host is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+/// How far the start of a host is, and which one of its command line it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// The process leaves the client's session and starts the host.
-    Detach,
+    Detach(u8),
     /// The process is the host.
-    Serve,
+    Serve(u8),
+}
+
+impl FromStr for Stage {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (stage, number) = text.split_once('-').unwrap_or((text, "1"));
+        let number = number.parse().map_err(|_| "expected a number".to_owned())?;
+        match stage {
+            "detach" => Ok(Self::Detach(number)),
+            "serve" => Ok(Self::Serve(number)),
+            _ => Err("expected `detach` or `serve`".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Detach(number) => write!(f, "detach-{number}"),
+            Self::Serve(number) => write!(f, "serve-{number}"),
+        }
+    }
+}
+
+impl Stage {
+    fn number(self) -> u8 {
+        let (Self::Detach(number) | Self::Serve(number)) = self;
+        number
+    }
 }
 
 /// Serves the client at the other end of `input` and stdout through the host of this command line.
 pub(super) fn pipe(global: &Global, input: impl Read + Send + 'static) -> Result<(), Failure> {
     let store = open_store(global)?;
-    let name = name(&store);
-    let (mut stream, version) = connect_to_host(&store, &name)?;
-    let own = env!("CARGO_PKG_VERSION");
-    if version != own {
-        let text = format!("the sessions are kept by rejoin {version}, and this is {own}");
-        note(
-            global,
-            &text,
-            Some("`rejoin stop --all` ends it, and the next client starts the new one"),
-        );
-    }
-    pass(input, &mut stream)
+    let connect = || {
+        let peer = connect_to_host(global, &store)?;
+        let (own, version) = (env!("CARGO_PKG_VERSION"), &peer.version);
+        if version != own {
+            let text = format!("the sessions are kept by rejoin {version}, and this is {own}");
+            let hint = "`rejoin stop --all` ends it, and the next client starts the new one";
+            note(global, &text, Some(hint));
+        }
+        Ok(peer)
+    };
+    let peer = connect()?;
+    pipe::pass(&store, input, peer, Some(&connect))
 }
 
-/// Passes all lines of the client to a process that serves it, and back.
-pub(super) fn pass(
-    mut input: impl Read + Send + 'static,
-    stream: &mut Stream,
-) -> Result<(), Failure> {
-    let mut to_host = std::mem::replace(&mut stream.output, Box::new(io::sink()));
-    let mut output = stdio::output().map_err(Failure::cannot_start)?;
-    let (ended, has_ended) = std::sync::mpsc::channel();
-    // It may wait for input for ever, so nothing waits for it.
-    thread::spawn(move || {
-        io::copy(&mut input, &mut to_host).ok();
-        ended.send(()).ok();
-        // Dropping the output lets the other end see that there is no more.
-        drop(to_host);
-    });
-    match io::copy(&mut stream.input, &mut output) {
-        // The client no longer reads.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        _ if has_ended.try_recv().is_ok() => Ok(()),
-        _ => Err(Failure::new("the process that has the sessions has ended")
-            .hint("start again and load the session: what was written is in its log")),
-    }
-}
-
-/// Connects to the host by this name, which is started if it does not run. Returns its release, too.
-fn connect_to_host(store: &Store, name: &str) -> Result<(Stream, String), Failure> {
+/// Connects to a host of this command line. Unless a host exists and gives an answer, a further one is
+/// started.
+fn connect_to_host(global: &Global, store: &Store) -> Result<Peer, Failure> {
     let mut failure = Failure::new("the process that keeps the sessions ends again and again");
+    // The ids of the hosts that gave no answer, by their numbers.
+    let mut silent = BTreeMap::new();
     for _ in 0..ATTEMPTS {
-        if let Some(host) = store.host(name) {
-            match greet(store, &host.socket, false) {
-                Ok(connected) => return Ok(connected),
-                Err(error) => {
+        let running = (1..=MOST).filter_map(|number| {
+            let host = store.host(&name(store, number))?;
+            Some((number, host))
+        });
+        let running: BTreeMap<_, _> = running.collect();
+        let asked = running
+            .iter()
+            .filter(|(number, _)| !silent.contains_key(*number));
+        match first_to_answer(store, asked.map(|(number, host)| (*number, host))) {
+            Ok(peer) => return Ok(peer),
+            Err(errors) => {
+                for (number, error) in errors {
+                    let pid = running[&number].pid;
+                    if error.kind() == io::ErrorKind::TimedOut {
+                        let text = format!(
+                            "process {pid} keeps sessions of this command line and gives no \
+                             answer; another one is started"
+                        );
+                        let hint = "`rejoin stop --force` ends it; until then, its sessions can only \
+                                    be read";
+                        note(global, &text, Some(hint));
+                        silent.insert(number, pid);
+                    }
                     failure = Failure::new(format!(
-                        "cannot reach process {} that keeps the sessions: {error}",
-                        host.pid
+                        "cannot reach process {pid} that keeps the sessions: {error}"
                     ));
                 }
             }
-        } else if store.has_unreadable_host(name) {
+        }
+        let free = (1..=MOST).find(|number| !silent.contains_key(number));
+        let Some(number) = free else {
+            let hint = "`rejoin stop --force` ends the processes that give no answer";
+            return Err(failure.hint(hint));
+        };
+        let name = name(store, number);
+        if store.has_unreadable_host(&name) {
             let run = store.run_folder();
             failure = Failure::new(format!(
                 "{name}.host in {}, the file of the process that keeps the sessions, cannot be read",
@@ -111,28 +155,65 @@ fn connect_to_host(store: &Store, name: &str) -> Result<(Stream, String), Failur
             thread::sleep(UNREADABLE);
             continue;
         }
-        start(store, name)?;
+        start(store, number)?;
     }
-    let log = log(store, name);
+    let log = log(store, &name(store, 1));
     Err(failure.hint(format!("{} may say why", log.display())))
 }
 
-/// Starts the host by this name, and waits until clients can come.
-fn start(store: &Store, name: &str) -> Result<(), Failure> {
+/// Asks hosts to serve the client. Returns the first one that answers, or the error of each.
+fn first_to_answer<'a>(
+    store: &Store,
+    hosts: impl Iterator<Item = (u8, &'a Host)>,
+) -> Result<Peer, Vec<(u8, io::Error)>> {
+    let (answer, answers) = mpsc::channel();
+    for (number, host) in hosts {
+        let (store, host, answer) = (store.clone(), host.clone(), answer.clone());
+        thread::spawn(move || {
+            let peer = socket::greet(&store, &host.socket, host.pid, false);
+            answer.send((number, peer)).ok();
+        });
+    }
+    drop(answer);
+    let mut errors = Vec::new();
+    for (number, peer) in answers {
+        match peer {
+            Ok(peer) => return Ok(peer),
+            Err(error) => errors.push((number, error)),
+        }
+    }
+    Err(errors)
+}
+
+/// Starts the host with this number, and waits until clients can come.
+fn start(store: &Store, number: u8) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::new(format!("cannot start another process: {error}"));
-    let mut starting = command(Stage::Detach).map_err(failed)?;
+    let name = name(store, number);
+    let mut starting = command(Stage::Detach(number)).map_err(failed)?;
     starting.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = descriptors::spawn(&mut starting).map_err(failed)?;
-    let mut said = String::new();
-    if let Some(mut output) = child.stdout.take() {
-        output.read_to_string(&mut said).map_err(failed)?;
-    }
-    child.wait().map_err(failed)?;
+    let mut output = child.stdout.take();
+    let (said, says) = mpsc::channel();
+    // Neither is waited for any longer than this.
+    thread::spawn(move || {
+        let mut text = String::new();
+        let read = output
+            .as_mut()
+            .map(|output| output.read_to_string(&mut text));
+        let read = read.unwrap_or(Ok(0)).and_then(|_| child.wait());
+        said.send(read.map(|_| text)).ok();
+    });
+    let log = log(store, &name);
+    let Ok(said) = says.recv_timeout(STARTS) else {
+        let within = humantime::format_duration(STARTS);
+        let text = format!("the process that keeps the sessions did not begin within {within}");
+        return Err(Failure::new(text).hint(format!("{} may say why", log.display())));
+    };
     // Another client may have been faster.
-    if said == READY || store.host(name).is_some() || store.has_unreadable_host(name) {
+    let said = said.map_err(failed)?;
+    if said == READY || store.host(&name).is_some() || store.has_unreadable_host(&name) {
         return Ok(());
     }
-    let log = log(store, name);
     Err(
         Failure::new("the process that keeps the sessions could not begin")
             .hint(format!("{} says why", log.display())),
@@ -142,11 +223,7 @@ fn start(store: &Store, name: &str) -> Result<(), Failure> {
 /// This command line at another stage.
 fn command(stage: Stage) -> io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
-    let stage = match stage {
-        Stage::Detach => "--host=detach",
-        Stage::Serve => "--host=serve",
-    };
-    command.arg(stage).args(own_arguments());
+    command.arg(format!("--host={stage}")).args(own_arguments());
     Ok(command)
 }
 
@@ -158,26 +235,26 @@ fn own_arguments() -> impl Iterator<Item = OsString> {
 }
 
 /// Leaves the client's session and process group, and starts the host.
-pub(super) fn detach(global: &Global) -> Result<(), Failure> {
+pub(super) fn detach(global: &Global, number: u8) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::new(format!("cannot start another process: {error}"));
     let store = open_store(global)?;
     store.prepare()?;
-    let log = open_log(&store, &name(&store)).map_err(failed)?;
+    let log = open_log(&store, &name(&store, number)).map_err(failed)?;
     #[cfg(unix)]
     rustix::process::setsid().map_err(|error| failed(error.into()))?;
-    let mut host = command(Stage::Serve).map_err(failed)?;
+    let mut host = command(Stage::Serve(number)).map_err(failed)?;
     host.stdin(Stdio::null()).stderr(log);
     descriptors::spawn(&mut host).map(drop).map_err(failed)
 }
 
-/// What the host of this command line is for.
-pub(super) fn keep(store: &Path, unused: Timeout) -> Keep {
+/// What a host of this command line is for.
+pub(super) fn keep(store: &Path, unused: Timeout, stage: Stage) -> Keep {
     let store = Store::at(store, Sys::real(), Durability::Os);
     let arguments: Vec<String> = own_arguments()
         .map(|argument| argument.to_string_lossy().into_owned())
         .collect();
     Keep {
-        name: name(&store),
+        name: name(&store, stage.number()),
         command: masked_command(arguments.iter().map(String::as_str)),
         unused: unused.0,
     }
@@ -195,13 +272,13 @@ fn open_store(global: &Global) -> Result<Store, Failure> {
     Ok(Store::at(&root, Sys::real(), Durability::Os))
 }
 
-/// The name of the host of this command line, in this folder and on this machine: options may be
-/// relative to the folder, and the environment has some, too.
+/// The name of the host with this number of this command line, in this folder and on this machine:
+/// options may be relative to the folder, and the environment has some, too.
 #[expect(
     clippy::disallowed_methods,
     reason = "the command line may be relative to the folder"
 )]
-fn name(store: &Store) -> String {
+fn name(store: &Store, number: u8) -> String {
     let mut text = Vec::new();
     let mut add = |part: &[u8]| {
         text.extend_from_slice(&part.len().to_le_bytes());
@@ -223,8 +300,12 @@ fn name(store: &Store) -> String {
         add(name.as_encoded_bytes());
         add(value.as_encoded_bytes());
     }
-    let digest = md5::compute(text);
-    format!("{digest:x}")[..16].to_owned()
+    let digest = format!("{:x}", md5::compute(text));
+    let name = &digest[..16];
+    match number {
+        1 => name.to_owned(),
+        _ => format!("{name}-{number}"),
+    }
 }
 
 /// The file with what a host logs.

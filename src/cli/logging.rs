@@ -64,7 +64,7 @@ pub(super) fn start(global: &Global, serves: bool) -> Result<(), Failure> {
     });
     let stderr = match global.host() {
         #[cfg(unix)]
-        Some(Stage::Serve) => LogLines::queued(HostLog::stderr()),
+        Some(Stage::Serve(_)) => LogLines::queued(HostLog::stderr()),
         _ if serves => LogLines::queued(stderr()),
         _ => LogLines::at_once(stderr()),
     };

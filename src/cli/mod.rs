@@ -26,6 +26,7 @@ pub mod open;
 pub mod output;
 mod page_file;
 mod pager;
+mod pipe;
 mod paint;
 pub mod printable;
 mod programs;

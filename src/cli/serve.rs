@@ -149,8 +149,8 @@ pub(super) fn on(
     engine: Arc<dyn Engine>,
     input: impl Read + Send + 'static,
 ) -> Result<(), Failure> {
-    if let (Some(_), Some(Stage::Detach)) = (args.keep, global.host()) {
-        return keep::detach(global);
+    if let (Some(_), Some(Stage::Detach(number))) = (args.keep, global.host()) {
+        return keep::detach(global, number);
     }
     if stdin_is_terminal() {
         let text = "waiting for an ACP client on stdin; press Ctrl-D to end";
@@ -199,8 +199,9 @@ pub(super) fn on(
         .map_err(Failure::cannot_start)?;
     let result = runtime.block_on(async {
         let stop = stop_signal().map_err(Failure::cannot_start)?;
-        if let (Some(unused), Some(root), Some(_)) = (args.keep, &options.store, global.host()) {
-            let keep = keep::keep(root, unused);
+        if let (Some(unused), Some(root), Some(stage)) = (args.keep, &options.store, global.host())
+        {
+            let keep = keep::keep(root, unused, stage);
             let hosted = server::host(options, keep, Sys::real(), engine, keep::ready, stop);
             return hosted.await.map_err(Failure::new);
         }
@@ -218,18 +219,49 @@ pub(super) fn on(
     result
 }
 
-/// Resolves when the system asks the process to end.
+/// What shells add to the number of a signal that has ended a process.
+#[cfg(unix)]
+const SIGNALLED: i32 = 128;
+
+/// How long the process may take to end after a signal, whatever it waits for.
+#[cfg(unix)]
+const STOPS: Duration = Duration::from_secs(8);
+
+/// Resolves when the system asks the process to end. If it does so again, or the process has not ended
+/// after a while, the process ends at once, by the signal's exit code.
 #[cfg(unix)]
 pub(super) fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hang_up = signal(SignalKind::hangup())?;
-    Ok(async move {
+    let mut next = async move || {
         tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            _ = hang_up.recv() => {}
+            _ = terminate.recv() => SignalKind::terminate(),
+            _ = interrupt.recv() => SignalKind::interrupt(),
+            _ = hang_up.recv() => SignalKind::hangup(),
+        }
+    };
+    let (stop, stopped) = tokio::sync::oneshot::channel();
+    // On its own, since what is to end may be waiting for something.
+    #[expect(
+        clippy::disallowed_methods,
+        clippy::exit,
+        reason = "what the process waits for may never come"
+    )]
+    tokio::spawn(async move {
+        let first = next().await;
+        stop.send(()).ok();
+        let signal = tokio::time::timeout(STOPS, next()).await;
+        if signal.is_err() {
+            tracing::warn!("not everything has ended in time after a signal");
+        }
+        let signal = signal.unwrap_or(first);
+        std::process::exit(SIGNALLED + signal.as_raw_value());
+    });
+    Ok(async move {
+        if stopped.await.is_err() {
+            std::future::pending::<()>().await;
         }
     })
 }

@@ -1,56 +1,119 @@
 //! Asks the processes of a store over their sockets: about themselves, to stop, to serve a client.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::num::NonZeroU64;
+use std::panic::resume_unwind;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::json::{string_member, text_member};
 use crate::server::control::{
-    CONNECT, Connect, Connected, Described, PROCESSES, STOP, Stop, Stopped,
+    ALIVE, ANSWER, CONNECT, Connect, Connected, Described, PROCESSES, STOP, Stop, Stopped,
 };
 use crate::session::link::message::text;
 use crate::store::{Holder, Store};
-use crate::sys::SessionId;
-use crate::sys::socket::Stream;
+use crate::sys::socket::{Closer, Stream};
+use crate::sys::{SessionId, boot};
 use crate::transport::message::request_line;
 
 use super::exit::{Failure, IN_USE};
 
-/// How long a process may take to say what it has.
-const DESCRIBED: Duration = Duration::from_secs(2);
-/// How long it may take to stop what it does, and to end.
+/// How long a process may take to say what it has, before it is listed without that.
+pub(super) const DESCRIBED: Duration = Duration::from_secs(2);
+/// How long a process that is alive may take to stop what it does.
 const STOPPED: Duration = Duration::from_secs(30);
+/// How long it may take to end after that.
+const ENDED: Duration = Duration::from_secs(10);
+
+/// How long a process that gives no answer may take to end when it is asked to by a signal.
+const TERMINATES: Duration = Duration::from_secs(3);
 
 /// The longest answer, in bytes.
 const LONGEST: u64 = 16 * 1024 * 1024;
 
-/// What a process has.
-pub(super) fn describe(store: &Store, socket: &str) -> io::Result<Described> {
-    let mut stream = store.connect_to(socket)?;
-    within(DESCRIBED, move || ask(&mut stream, PROCESSES, "{}"))
+/// What processes have, by the names of their sockets. All are asked at once.
+pub(super) fn describe<'a>(
+    store: &Store,
+    sockets: impl IntoIterator<Item = &'a str>,
+) -> BTreeMap<String, io::Result<Described>> {
+    let ask = |socket: &str| {
+        let stream = store.connect_to(socket)?;
+        let (_, described) = ask_within(DESCRIBED, stream, PROCESSES, "{}")?;
+        Ok(described)
+    };
+    let sockets: BTreeSet<_> = sockets.into_iter().collect();
+    at_once(sockets, ask)
+        .into_iter()
+        .map(|(socket, described)| (socket.to_owned(), described))
+        .collect()
 }
 
-/// Stops a session, or all of a process. Waits until the process has ended, if it does.
-pub(super) fn stop(store: &Store, socket: &str, stop: &Stop) -> io::Result<Stopped> {
-    let mut stream = store.connect_to(socket)?;
-    let params = text(stop);
-    within(STOPPED, move || {
-        let stopped = ask::<Stopped>(&mut stream, STOP, &params)?;
-        if stopped.ends {
-            // It closes the connection when it ends. How does not matter.
-            io::copy(&mut stream.input, &mut io::sink()).ok();
-        }
-        Ok(stopped)
+/// Does the same with each of these, on threads of their own.
+pub(super) fn at_once<K: Copy + Send, T: Send>(
+    all: impl IntoIterator<Item = K>,
+    work: impl Fn(K) -> T + Sync,
+) -> Vec<(K, T)> {
+    thread::scope(|scope| {
+        let work = &work;
+        let begun: Vec<_> = all
+            .into_iter()
+            .map(|one| scope.spawn(move || (one, work(one))))
+            .collect();
+        begun
+            .into_iter()
+            .map(|one| one.join().unwrap_or_else(|panic| resume_unwind(panic)))
+            .collect()
     })
 }
 
-/// Stops a session. `None` if no process has it open.
+/// Fails with [`io::ErrorKind::TimedOut`] if a process gives no answer. One that can no longer be reached
+/// is about to end.
+pub(super) fn check(store: &Store, socket: &str) -> io::Result<()> {
+    let asked = store
+        .connect_to(socket)
+        .and_then(|stream| ask_within::<Value>(ANSWER, stream, ALIVE, "{}"));
+    match asked {
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Stops a session, or all of a process. Waits until the process has ended, if it does. If it gives no
+/// answer, fails with [`io::ErrorKind::TimedOut`].
+pub(super) fn stop(store: &Store, socket: &str, stop: &Stop) -> io::Result<Stopped> {
+    let stream = store.connect_to(socket)?;
+    // What it has to stop takes time, and this does not.
+    let (stream, _) = ask_within::<Value>(ANSWER, stream, ALIVE, "{}").or_else(|error| {
+        // An earlier release does not know the request, and is alive.
+        if error.kind() == io::ErrorKind::TimedOut {
+            return Err(error);
+        }
+        Ok((store.connect_to(socket)?, Value::Null))
+    })?;
+    let (mut stream, stopped) = ask_within::<Stopped>(STOPPED, stream, STOP, &text(stop))?;
+    if stopped.ends {
+        let closer = stream.closer.clone();
+        // The process closes the connection when it ends. How does not matter.
+        let ended = move || {
+            io::copy(&mut stream.input, &mut io::sink()).ok();
+            Ok(())
+        };
+        within(ENDED, &closer, ended)?;
+    }
+    Ok(stopped)
+}
+
+/// Stops a session. `None` if no process has it open. A process that gives no answer is ended if
+/// `by_force`.
 pub(super) fn stop_session(
     store: &Store,
     id: &SessionId,
+    by_force: bool,
 ) -> Result<Option<(Holder, Stopped)>, Failure> {
     let Some(holder) = store.holder(id) else {
         return Ok(None);
@@ -64,9 +127,44 @@ pub(super) fn stop_session(
     let stop = Stop {
         session_id: Some(id.to_string()),
     };
-    let stopped = self::stop(store, socket, &stop);
-    let stopped = stopped.map_err(|error| unreachable(&holder, &error.to_string()))?;
+    let stopped = match self::stop(store, socket, &stop) {
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+            if !by_force {
+                let failure = unreachable(&holder, &error.to_string());
+                return Err(failure.hint(format!("`rejoin stop {id} --force` ends that process")));
+            }
+            // As long as the log is locked by it, it is the process that is meant.
+            let is_still = || store.holder(id).as_ref() == Some(&holder);
+            end(holder.pid, holder.started, is_still)?;
+            Stopped {
+                sessions: vec![id.to_string()],
+                ends: true,
+                ..Stopped::default()
+            }
+        }
+        stopped => stopped.map_err(|error| unreachable(&holder, &error.to_string()))?,
+    };
     Ok(Some((holder, stopped)))
+}
+
+/// Ends a process that gives no answer: the one that began then, and only if it still holds what it is
+/// known by.
+pub(super) fn end(
+    pid: u32,
+    started: Option<NonZeroU64>,
+    is_still: impl Fn() -> bool,
+) -> Result<(), Failure> {
+    let failed = |why: &str| {
+        Failure::with_code(IN_USE, format!("process {pid} cannot be ended: {why}"))
+            .hint(format!("if it is still there, `kill -KILL {pid}` ends it"))
+    };
+    let Some(started) = started else {
+        return Err(failed("it has not noted when it began"));
+    };
+    if !is_still() {
+        return Ok(());
+    }
+    boot::end(pid, started, TERMINATES).map_err(|error| failed(&error.to_string()))
 }
 
 /// The process that has a session cannot be asked to stop it.
@@ -81,19 +179,48 @@ pub(super) fn unreachable(holder: &Holder, why: &str) -> Failure {
     .hint("end that process, or close the session in its client")
 }
 
-/// Begins the connection of a client, which only looks on if it `observes`. Returns the release of the
-/// process, too.
-pub(super) fn greet(store: &Store, socket: &str, observe: bool) -> io::Result<(Stream, String)> {
-    let mut stream = store.connect_to(socket)?;
+/// A process that serves a client.
+pub(super) struct Peer {
+    pub(super) pid: u32,
+    /// Its release.
+    pub(super) version: String,
+    /// The name of its socket.
+    pub(super) socket: String,
+    pub(super) stream: Stream,
+}
+
+/// Begins the connection of a client, which only looks on if it `observes`, to the process with this id.
+pub(super) fn greet(store: &Store, socket: &str, pid: u32, observe: bool) -> io::Result<Peer> {
+    let stream = store.connect_to(socket)?;
     let connect = Connect {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         observe,
     };
-    let connected = ask::<Connected>(&mut stream, CONNECT, &text(&connect))?;
-    Ok((stream, connected.version))
+    let (stream, connected) = ask_within::<Connected>(ANSWER, stream, CONNECT, &text(&connect))?;
+    Ok(Peer {
+        pid,
+        version: connected.version,
+        socket: socket.to_owned(),
+        stream,
+    })
 }
 
-/// Sends the first request of a connection and waits for its result.
+/// Sends a request on a connection on which nothing else is under way, and waits so long for its
+/// result.
+fn ask_within<T: DeserializeOwned + Send + 'static>(
+    limit: Duration,
+    mut stream: Stream,
+    method: &'static str,
+    params: &str,
+) -> io::Result<(Stream, T)> {
+    let (closer, params) = (stream.closer.clone(), params.to_owned());
+    within(limit, &closer, move || {
+        let result = ask(&mut stream, method, &params)?;
+        Ok((stream, result))
+    })
+}
+
+/// Sends a request and waits for its result.
 fn ask<T: DeserializeOwned>(stream: &mut Stream, method: &str, params: &str) -> io::Result<T> {
     let line = request_line("0", method, params);
     // One that has no descriptors left says so at once, and reads nothing.
@@ -114,21 +241,20 @@ fn ask<T: DeserializeOwned>(stream: &mut Stream, method: &str, params: &str) -> 
     Ok(serde_json::from_str(result)?)
 }
 
-/// Does some work on a thread of its own, and waits so long for it.
+/// Does some work with a connection on a thread of its own, and waits so long for it. Closes the
+/// connection after that, which ends the thread.
 fn within<T: Send + 'static>(
     limit: Duration,
+    closer: &Closer,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     let (result, done) = mpsc::channel();
     thread::spawn(move || result.send(work()).ok());
-    match done.recv_timeout(limit) {
-        Ok(result) => result,
-        Err(_) => Err(io::Error::new(
-            io::ErrorKind::TimedOut,
-            format!(
-                "it gives no answer within {}",
-                humantime::format_duration(limit)
-            ),
-        )),
+    if let Ok(result) = done.recv_timeout(limit) {
+        return result;
     }
+    closer.close();
+    let limit = humantime::format_duration(limit);
+    let why = format!("it gives no answer within {limit}");
+    Err(io::Error::new(io::ErrorKind::TimedOut, why))
 }

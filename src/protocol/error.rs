@@ -62,6 +62,8 @@ pub enum ErrorKind {
     SessionDamaged,
     /// A later version wrote the session's log: `sessionId`.
     SessionFormatNewer,
+    /// The process that served the request has ended, or was about to: `sessionId`.
+    Interrupted,
     /// A file operation failed: `sessionId` if it concerns one.
     StorageFailed,
     /// The database that has the sessions cannot be reached: `sessionId` if it concerns one.
@@ -82,6 +84,7 @@ impl ErrorKind {
             | Self::SessionInUse
             | Self::SessionDamaged
             | Self::SessionFormatNewer
+            | Self::Interrupted
             | Self::StorageFailed
             | Self::StoreUnreachable
             | Self::Overloaded => INTERNAL_ERROR,
@@ -108,10 +111,17 @@ impl ErrorKind {
             Self::SessionInUse => "session_in_use",
             Self::SessionDamaged => "session_damaged",
             Self::SessionFormatNewer => "session_format_newer",
+            Self::Interrupted => "interrupted",
             Self::StorageFailed => "storage_failed",
             Self::StoreUnreachable => "store_unreachable",
             Self::Overloaded => "overloaded",
         }
+    }
+
+    /// The JSON text of an error object with this sentence.
+    pub fn object(self, message: &str) -> String {
+        let data = error_data(self.name(), message);
+        json!({ "code": self.code(), "message": message, "data": data }).to_string()
     }
 }
 

@@ -58,7 +58,10 @@ pub(super) async fn serve_guest(process: &Process, guest: Guest) {
         drop(introduced);
         connection.serve(incoming).await;
         // As long as the client reads, it gets its answers.
-        registry.requests().idle().await;
+        let limit = limits_at_end_of_input(&registry).requests;
+        under_way(&registry, &|| wire.writer.progress())
+            .answered(limit)
+            .await;
         let ended = registry.turns().idle();
         tokio::time::timeout(END_OF_INPUT.turns, ended).await.ok();
         wire.writer.written().await.ok();
@@ -202,18 +205,33 @@ impl<'a> Connection<'a> {
 
 /// Ends what is under way after the end of input.
 pub(super) async fn end_at_end_of_input(registry: &Registry) {
-    let wraps = registry.deps().engine.wraps_agent();
-    let limits = if wraps {
+    end_within(limits_at_end_of_input(registry), registry).await;
+}
+
+fn limits_at_end_of_input(registry: &Registry) -> Limits {
+    if registry.deps().engine.wraps_agent() {
         END_OF_INPUT_WRAPPED
     } else {
         END_OF_INPUT
-    };
-    end_within(limits, registry).await;
+    }
+}
+
+/// What a connection has under way.
+fn under_way<'a>(
+    registry: &'a Registry,
+    written: &'a (dyn Fn() -> (u64, bool) + Send + Sync),
+) -> UnderWay<'a> {
+    UnderWay {
+        requests: registry.requests(),
+        turns: registry.turns(),
+        replays: registry.replays(),
+        written,
+    }
 }
 
 /// Cancels the turns after a signal, and waits until their responses are written.
 pub(super) async fn end_on_signal(registry: &Registry) {
-    registry.cancel_all();
+    registry.client_leaves();
     end_within(SIGNAL, registry).await;
     registry.deps().wire.writer.written().await.ok();
 }
@@ -222,13 +240,9 @@ pub(super) async fn end_on_signal(registry: &Registry) {
 async fn end_within(limits: Limits, registry: &Registry) {
     registry.end();
     let (requests, turns) = (registry.requests(), registry.turns());
-    let under_way = UnderWay {
-        requests,
-        turns,
-        replays: registry.replays(),
-        written: &|| registry.deps().wire.writer.progress(),
-    };
-    shutdown(&under_way, || registry.cancel_all(), limits).await;
+    let written = || registry.deps().wire.writer.progress();
+    let under_way = under_way(registry, &written);
+    shutdown(&under_way, || registry.client_leaves(), limits).await;
     let engine = &registry.deps().engine;
     if engine.wraps_agent() && !(requests.is_idle() && turns.is_idle()) {
         // Ending an agent that does not answer first lets the requests that wait for it fail.

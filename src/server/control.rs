@@ -17,6 +17,11 @@ use super::process::Process;
 pub const PROCESSES: &str = "_rejoin/processes";
 /// Asks it to close a session, or all that it has: [`Stop`], answered with [`Stopped`].
 pub const STOP: &str = "_rejoin/stop";
+/// Asks whether the process is alive, which it answers at once.
+pub use crate::session::link::message::ALIVE;
+/// How long a process that is alive takes at most to answer.
+pub use crate::session::link::message::ANSWER;
+
 /// Begins a connection of a client that comes through another process: [`Connect`], answered with
 /// [`Connected`].
 pub const CONNECT: &str = "_rejoin/connect";
@@ -84,6 +89,8 @@ pub struct Stop {
 pub struct Stopped {
     /// The sessions.
     pub sessions: Vec<String>,
+    /// The sessions whose turns did not end in time.
+    pub pending: Vec<String>,
     /// Whether the process ends, too.
     pub ends: bool,
 }
@@ -99,6 +106,7 @@ pub(super) async fn serve(
     while let Some(received) = next {
         if let Received::Request(request) = received {
             let (outcome, ends) = match request.method.as_str() {
+                ALIVE => (Ok("{}".to_owned()), false),
                 PROCESSES => (Ok(text(&process.describe())), false),
                 STOP => stop(process, &request.params).await,
                 method => {

@@ -227,7 +227,8 @@ pub(super) fn refused(id: &str, refusal: Refusal) -> Error {
         Refusal::Cancelled => {
             return Error::new(ErrorKind::RequestCancelled, "Request cancelled");
         }
-        Refusal::Gone | Refusal::OwnerEnded => return internal(text),
+        Refusal::Gone => return internal(text),
+        Refusal::Interrupted | Refusal::OwnerEnded => (ErrorKind::Interrupted, text),
         Refusal::NotOpen => (ErrorKind::SessionNotOpen, NOT_OPEN.to_owned()),
         Refusal::Forgotten => {
             let message = "Session is closed, and without a store it cannot be opened again";
@@ -249,6 +250,7 @@ pub(super) fn refused(id: &str, refusal: Refusal) -> Error {
                 None => error,
             };
         }
+        Refusal::Imported => (ErrorKind::SessionInUse, text),
         Refusal::Observes => (ErrorKind::InvalidRequest, text),
         Refusal::Damaged(_) => (ErrorKind::SessionDamaged, text),
         Refusal::Newer(_) => (ErrorKind::SessionFormatNewer, text),
@@ -261,8 +263,9 @@ pub(super) fn refused(id: &str, refusal: Refusal) -> Error {
 /// The process that has a session open; an empty object if it is unknown.
 pub(super) fn holder(holder: Option<&Holder>) -> Value {
     let holder = holder.map(|holder| Holder {
-        // It is of no use to a client.
+        // Nothing of this is of use to a client.
         socket: None,
+        started: None,
         ..holder.clone()
     });
     let holder = holder.and_then(|holder| serde_json::to_value(holder).ok());

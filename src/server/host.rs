@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::engine::Engine;
 use crate::engine::relay::Patience;
 use crate::store::{Host, Hosting, StoreError};
+use crate::sys::boot::own_start;
 use crate::sys::{Sys, blocking};
 
 use super::listen::accept;
@@ -59,6 +60,7 @@ pub async fn host(
         socket: store.socket().unwrap_or_default().to_owned(),
         command: keep.command,
         since: process.since().to_owned(),
+        started: own_start(),
     };
     let Some(mut hosting) = store.become_host(&keep.name, &this)? else {
         return Ok(());

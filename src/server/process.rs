@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::OwnedMutexGuard;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Engine;
@@ -23,6 +25,11 @@ use super::connection::{Guest, serve_guest};
 use super::control::{Described, DescribedClient, Stopped};
 use super::serve::{Options, RELEASING};
 use super::shutdown::GRACE;
+
+/// How long the turns of sessions that are stopped may take to end. An agent has 10 s for that.
+const STOPS: Duration = Duration::from_secs(15);
+/// How long a connection without a client may take to let go of a session that was stopped.
+const LETS_GO: Duration = Duration::from_secs(2);
 
 /// How long a host waits for its first client at least.
 const FIRST_CLIENT: Duration = Duration::from_secs(10);
@@ -295,34 +302,57 @@ impl Process {
 
     /// Ends the turn of a session and closes it. A host that has nothing else to do is to end.
     pub(super) async fn stop_session(&self, id: &SessionId) -> Stopped {
-        let mut sessions = Vec::new();
-        for connection in self.connections() {
-            if connection.stop(id).await {
-                sessions = vec![id.to_string()];
-            }
-        }
-        let connections = self.connections();
-        let mut connections = connections.iter();
-        let is_unused = connections.all(|one| !one.has_client() && one.ids().is_empty());
-        self.stopped(sessions, is_unused)
+        let mut stopped = self.stop(|open| open == id).await;
+        stopped.ends = self.0.kind == Kind::Host && self.is_unused_without(id).await;
+        stopped
     }
 
     /// The same for all sessions. A host is to end.
     pub(super) async fn stop_all(&self) -> Stopped {
-        let mut sessions = BTreeSet::new();
-        for connection in self.connections() {
-            for id in connection.ids() {
-                if connection.stop(&id).await {
-                    sessions.insert(id);
-                }
-            }
-        }
-        self.stopped(texts(&sessions), true)
+        let mut stopped = self.stop(|_| true).await;
+        stopped.ends = self.0.kind == Kind::Host;
+        stopped
     }
 
-    fn stopped(&self, sessions: Vec<String>, is_unused: bool) -> Stopped {
-        let ends = is_unused && self.0.kind == Kind::Host;
-        Stopped { sessions, ends }
+    /// Ends the turns of these sessions and closes them, all at once.
+    async fn stop(&self, which: impl Fn(&SessionId) -> bool) -> Stopped {
+        let mut stops = JoinSet::new();
+        for connection in self.connections() {
+            for id in connection.ids().into_iter().filter(&which) {
+                let connection = connection.clone();
+                stops.spawn(async move {
+                    let stopped = timeout(STOPS, connection.stop(&id)).await;
+                    (id, stopped.ok())
+                });
+            }
+        }
+        let (mut sessions, mut pending) = (BTreeSet::new(), BTreeSet::new());
+        while let Some(stopped) = stops.join_next().await {
+            match stopped {
+                Ok((id, Some(true))) => sessions.insert(id),
+                Ok((id, None)) => pending.insert(id),
+                Ok((_, Some(false))) | Err(_) => false,
+            };
+        }
+        Stopped {
+            sessions: texts(&sessions),
+            pending: texts(&pending),
+            ends: false,
+        }
+    }
+
+    /// Whether no client is there and no session is open, once a connection whose client has gone has
+    /// let go of the session that was stopped.
+    async fn is_unused_without(&self, id: &SessionId) -> bool {
+        for connection in self.connections() {
+            let is_last = connection.ids().iter().all(|open| open == id);
+            if is_last && !connection.has_client() {
+                timeout(LETS_GO, connection.released()).await.ok();
+            }
+        }
+        let connections = self.connections();
+        let mut connections = connections.iter();
+        connections.all(|one| !one.has_client() && one.ids().is_empty())
     }
 
     /// Has the process end, if it is a host.
@@ -345,7 +375,7 @@ impl Process {
         let guests: Vec<_> = guests.collect();
         for guest in &guests {
             guest.end();
-            guest.cancel_all();
+            guest.process_leaves();
         }
         let ended = async {
             for guest in &guests {

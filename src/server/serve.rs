@@ -125,7 +125,7 @@ pub async fn serve(
         () = wire.writer.gone() => {
             tracing::info!("the client no longer reads");
             registry.end();
-            registry.cancel_all();
+            registry.client_leaves();
             tokio::time::timeout(GRACE, registry.turns().idle()).await.ok();
             Patience::EndOfInput
         }

@@ -19,7 +19,7 @@ pub(super) struct Limits {
 
 /// The client has ended its input.
 pub(super) const END_OF_INPUT: Limits = Limits {
-    requests: Duration::from_secs(30),
+    requests: Duration::from_secs(7),
     turns: Duration::from_millis(400),
 };
 
@@ -59,22 +59,8 @@ pub(super) async fn shutdown(
     cancel_turns: impl FnOnce(),
     limits: Limits,
 ) {
-    let UnderWay {
-        requests,
-        turns,
-        replays,
-        ..
-    } = *under_way;
-    let mut left = requests.count();
-    let progresses = || {
-        let now = requests.count();
-        // A load is answered only after its replay, and another one may begin.
-        !replays.is_idle() || std::mem::replace(&mut left, now) > now
-    };
-    tokio::select! {
-        () = requests.idle() => {}
-        () = under_way.outlast(limits.requests, Counts::WhenRead, progresses) => {}
-    }
+    let turns = under_way.turns;
+    under_way.answered(limits.requests).await;
     tokio::select! {
         biased;
         () = turns.idle() => return,
@@ -97,6 +83,23 @@ enum Counts {
 }
 
 impl UnderWay<'_> {
+    /// Waits until the requests other than prompts are answered, within this limit.
+    pub(super) async fn answered(&self, limit: Duration) {
+        let Self {
+            requests, replays, ..
+        } = *self;
+        let mut left = requests.count();
+        let progresses = || {
+            let now = requests.count();
+            // A load is answered only after its replay, and another one may begin.
+            !replays.is_idle() || std::mem::replace(&mut left, now) > now
+        };
+        tokio::select! {
+            () = requests.idle() => {}
+            () = self.outlast(limit, Counts::WhenRead, progresses) => {}
+        }
+    }
+
     /// Waits for `limit`, counted from the last progress.
     async fn outlast(
         &self,
@@ -182,11 +185,11 @@ mod tests {
         let under_way = Ending::default();
         let request = under_way.requests.begin();
         let list = async {
-            sleep(Duration::from_secs(20)).await;
+            sleep(Duration::from_secs(6)).await;
             drop(request);
         };
         let (took, ()) = tokio::join!(under_way.ends(END_OF_INPUT), list);
-        assert_eq!(took, Duration::from_secs(20));
+        assert_eq!(took, Duration::from_secs(6));
         let _request = under_way.requests.begin();
         assert_eq!(under_way.ends(END_OF_INPUT).await, END_OF_INPUT.requests);
         assert_eq!(under_way.ends(SIGNAL).await, SIGNAL.requests);

@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use crate::engine::{Attach, Block, CloseReason, ListedTimes, Prompt, SessionConfig};
+use crate::engine::{
+    Attach, Block, CloseReason, Ended, EngineError, ListedTimes, Prompt, SessionConfig,
+};
 use crate::json;
 use crate::record::Kind;
 use crate::record::metadata::MetadataChange;
-use crate::store::Sync;
+use crate::store::{Sync, TURN_INTERRUPTED};
 use crate::transport::Outcome;
 
 use super::link::message::Route;
 use super::outcome::{Done, Refusal};
 use super::phase::Phase;
-use super::request::{ClientRequest, TurnResult, Updates};
+use super::request::{ClientRequest, Updates};
 
 /// Effects to be performed in order; the first that fails ends the batch.
 pub type Batch<R> = Vec<Effect<R>>;
@@ -165,9 +167,13 @@ fn one(kind: Kind, id: Option<&str>, payload: &str) -> Updates {
 }
 
 /// The payload of the `end` record of a turn.
-pub(super) fn end_of(result: &TurnResult) -> String {
-    match result {
-        Ok(ended) => ended.result(),
-        Err(error) => json::Object::new().raw("error", &error.json()).end(),
-    }
+pub(super) fn end_of(result: &Result<Ended, Refusal>) -> String {
+    let error = match result {
+        Ok(ended) => return ended.result(),
+        // As the next process that has the session would log it after a crash.
+        Err(Refusal::Interrupted) => return TURN_INTERRUPTED.to_owned(),
+        Err(Refusal::Engine(error)) => error.json(),
+        Err(refusal) => EngineError::internal(refusal.to_string()).json(),
+    };
+    json::Object::new().raw("error", &error).end()
 }

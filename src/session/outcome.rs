@@ -78,6 +78,12 @@ pub enum Refusal {
         /// The process, if it is known.
         holder: Option<Holder>,
     },
+    /// Another process has imported the session meanwhile, so that it can be opened as any other.
+    #[error("another process has just imported the session: load it again")]
+    Imported,
+    /// The process that ran the turn was about to end, which the client had not asked for.
+    #[error("the turn was interrupted: the process that ran it was asked to end")]
+    Interrupted,
     /// The process that had the session ended before it answered.
     #[error("the process that had the session open has ended before it answered")]
     OwnerEnded,

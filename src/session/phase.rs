@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::json;
+use crate::protocol::error::ErrorKind;
 
 /// What a session is doing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,10 +61,15 @@ impl Phase {
         };
         let mut object = object.string("state", "idle");
         for (name, value) in json::text_members(end) {
-            if name == "error" {
-                object = object.string("stopReason", "error");
-            }
-            object = object.raw(&name, value);
+            object = match name.as_str() {
+                "error" => object.string("stopReason", "error").raw("error", value),
+                // Text for people. The protocol has no such reason.
+                "interrupted" => {
+                    let error = ErrorKind::Interrupted.object("the turn was interrupted");
+                    object.string("stopReason", "error").raw("error", &error)
+                }
+                _ => object.raw(&name, value),
+            };
         }
         object
     }
@@ -72,6 +78,7 @@ impl Phase {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::TURN_INTERRUPTED;
 
     #[test]
     fn an_end_keeps_its_members() {
@@ -87,6 +94,10 @@ mod tests {
             (
                 r#"{"error":{"code":-1,"message":"m"}}"#,
                 r#","stopReason":"error","error":{"code":-1,"message":"m"}"#,
+            ),
+            (
+                TURN_INTERRUPTED,
+                r#","stopReason":"error","error":{"code":-32603,"message":"the turn was interrupted","data":{"error":"interrupted","code":"interrupted","details":"the turn was interrupted"}}"#,
             ),
             ("{}", ""),
         ] {

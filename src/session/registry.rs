@@ -16,7 +16,7 @@ use super::actor::Actor;
 use super::link::serve::LinkCommand;
 use super::outcome::{Done, Refusal};
 use super::reply::{Busy, Reply};
-use super::request::Request;
+use super::request::{Leaving, Request};
 use super::{Client, Deps};
 
 /// The size of a command in a mailbox, roughly, in bytes.
@@ -234,7 +234,7 @@ impl Registry {
         // A session without an actor has nothing to cancel.
         if matches!(
             command,
-            Command::Request(Request::Cancel { .. } | Request::Leave, _)
+            Command::Request(Request::Cancel { .. } | Request::Leave(_), _)
         ) {
             return;
         }
@@ -259,10 +259,20 @@ impl Registry {
         self.lock().contains_key(id)
     }
 
-    /// Cancels every running turn of this process.
-    pub fn cancel_all(&self) {
+    /// The client has gone: its turns are cancelled, and those of others interrupted.
+    pub fn client_leaves(&self) {
+        let others = Vec::new();
+        self.leave(&Leaving::Client { others });
+    }
+
+    /// The process is about to end: every running turn is interrupted.
+    pub fn process_leaves(&self) {
+        self.leave(&Leaving::Process);
+    }
+
+    fn leave(&self, leaving: &Leaving) {
         for id in self.ids() {
-            self.send(&id, Request::Leave);
+            self.send(&id, Request::Leave(leaving.clone()));
         }
     }
 
@@ -279,6 +289,11 @@ impl Registry {
         for id in self.ids() {
             offer(self.lock().get(&id), Command::Detach);
         }
+        self.shared.alive.idle().await;
+    }
+
+    /// Waits until every session is released.
+    pub async fn released(&self) {
         self.shared.alive.idle().await;
     }
 

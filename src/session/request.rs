@@ -82,8 +82,9 @@ pub enum Request<R> {
         /// client answers them itself after `session/cancel`, and after no other end of a turn.
         withdraw: bool,
     },
-    /// The client has gone: cancel the running turns, unless another process runs them.
-    Leave,
+    /// The client has gone, or the process is ending: end the running turns, unless another process
+    /// runs them.
+    Leave(Leaving),
     /// The request of the prompt with this message id was cancelled: withdraw the prompt if it is
     /// not logged yet, or else cancel its turn if the request is still unanswered.
     WithdrawPrompt(String),
@@ -109,6 +110,29 @@ impl<R> Request<R> {
                 | Self::DeleteForAll(_)
                 | Self::MetadataChange(_, MetadataChange::Archived(true))
         )
+    }
+}
+
+/// Who leaves, which decides whether turns end as cancelled or as interrupted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// The actor's own client. Its turns are cancelled. The turns of these messages, which other
+    /// clients have sent, are interrupted.
+    Client {
+        /// The ids of the messages.
+        others: Vec<String>,
+    },
+    /// The process, although none of its clients has asked for that. All turns are interrupted.
+    Process,
+}
+
+impl Leaving {
+    /// Whether the turn of this message ends against the will of the client that has sent it.
+    pub fn interrupts(&self, message_id: &str) -> bool {
+        match self {
+            Self::Client { others } => others.iter().any(|other| other == message_id),
+            Self::Process => true,
+        }
     }
 }
 

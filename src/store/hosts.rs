@@ -4,6 +4,7 @@
 //! process finds it, or sees that what is there was left by one that has died.
 
 use std::io;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,9 @@ pub struct Host {
     pub command: Vec<String>,
     /// When it began.
     pub since: String,
+    /// When it began, in the system's terms; see [`start_of`](crate::sys::boot::start_of).
+    #[serde(default)]
+    pub started: Option<NonZeroU64>,
 }
 
 /// That this process is a host. Dropping it ends that.
@@ -211,6 +215,7 @@ mod tests {
             socket: format!("{pid}.sock"),
             command: vec!["wrap".to_owned()],
             since: String::new(),
+            started: None,
         };
         assert_eq!(store.host("a"), None);
         let first = store.become_host("a", &host(1)).unwrap().unwrap();
@@ -237,6 +242,7 @@ mod tests {
             socket: "1.sock".to_owned(),
             command: vec!["wrap".to_owned()],
             since: String::new(),
+            started: None,
         };
         let mut hosting = store.become_host("a", &host).unwrap().unwrap();
         let path = file(&store.run_folder(), "a");

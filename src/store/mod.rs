@@ -48,5 +48,5 @@ pub use medium::{Durability, Holder, StoreError, Sync, Trashed, place};
 #[cfg(feature = "store-postgres")]
 pub use postgres::Rights;
 pub use reader::{Entry, Reader};
-pub use recover::{CALL_INTERRUPTED, Opened};
+pub use recover::{CALL_INTERRUPTED, Opened, TURN_INTERRUPTED};
 pub use scan::Scan;

@@ -16,8 +16,8 @@ use super::scan::{self, Scan};
 /// The text of a tool call that was running when the process died.
 pub const CALL_INTERRUPTED: &str =
     "Interrupted: the agent process ended before this tool call did.";
-/// The end of a turn that was running when the process died.
-pub(super) const TURN_INTERRUPTED: &str = r#"{"interrupted":"the process ended during this turn"}"#;
+/// The payload of the `end` of a turn that was running when its process ended.
+pub const TURN_INTERRUPTED: &str = r#"{"interrupted":"the process ended during this turn"}"#;
 
 /// A session that was opened for writing.
 #[derive(Debug)]

@@ -1,4 +1,9 @@
-//! Identifies the current boot of the system, and its processes.
+//! Identifies the current boot of the system, and its processes, and ends a process.
+
+use std::io;
+use std::num::NonZeroU64;
+use std::sync::OnceLock;
+use std::time::Duration;
 
 /// An id that differs after each boot. `None` if the system has no such id.
 pub fn boot_id() -> Option<String> {
@@ -74,6 +79,87 @@ pub fn has_stdin<P>(_: u32, _: P) -> bool {
     false
 }
 
+/// When a process began, in ticks of the system's clock since it was booted: another process that gets
+/// the same number later began at another time. `None` if there is no such process, or the system does
+/// not say it. The source is the 22nd field of `/proc/PID/stat`.
+#[cfg(target_os = "linux")]
+pub fn start_of(pid: u32) -> Option<NonZeroU64> {
+    /// The place of the time behind the name, which is in parentheses.
+    const STARTED: usize = 19;
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(") ")?;
+    rest.split(' ').nth(STARTED)?.parse().ok()
+}
+
+/// When a process began. This system does not say it.
+#[cfg(not(target_os = "linux"))]
+pub fn start_of(_: u32) -> Option<NonZeroU64> {
+    None
+}
+
+/// When this process began; see [`start_of`].
+pub fn own_start() -> Option<NonZeroU64> {
+    static START: OnceLock<Option<NonZeroU64>> = OnceLock::new();
+    *START.get_or_init(|| start_of(std::process::id()))
+}
+
+/// Ends the process with this number that began then, and no other: asks it to (SIGTERM, and SIGCONT
+/// in case it is stopped), and kills it (SIGKILL) if it has not ended after `patience`.
+#[cfg(target_os = "linux")]
+pub fn end(pid: u32, started: NonZeroU64, patience: Duration) -> io::Result<()> {
+    use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+    /// How long the system may take to end a process that was killed.
+    const KILLED: Duration = Duration::from_secs(5);
+    let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let raw = raw.ok_or(io::ErrorKind::InvalidInput)?;
+    // From here on the number cannot become that of another process.
+    let process = match pidfd_open(raw, PidfdFlags::empty()) {
+        Err(rustix::io::Errno::SRCH) => return Ok(()),
+        process => process?,
+    };
+    if start_of(pid) != Some(started) {
+        let why = format!("process {pid} is another one by now");
+        return Err(io::Error::new(io::ErrorKind::NotFound, why));
+    }
+    for signal in [Signal::TERM, Signal::CONT] {
+        pidfd_send_signal(&process, signal)?;
+    }
+    if has_ended(&process, patience)? {
+        return Ok(());
+    }
+    match pidfd_send_signal(&process, Signal::KILL) {
+        Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+        Err(error) => return Err(error.into()),
+    }
+    if has_ended(&process, KILLED)? {
+        return Ok(());
+    }
+    let why = format!("process {pid} was killed and has not ended");
+    Err(io::Error::new(io::ErrorKind::TimedOut, why))
+}
+
+/// Waits until a process has ended, but not longer than this.
+#[cfg(target_os = "linux")]
+fn has_ended(process: &impl std::os::fd::AsFd, limit: Duration) -> io::Result<bool> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let until = std::time::Instant::now() + limit;
+    loop {
+        let left = until.saturating_duration_since(std::time::Instant::now());
+        let left = Timespec::try_from(left).map_err(io::Error::other)?;
+        match poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&left)) {
+            Err(rustix::io::Errno::INTR) => {}
+            ended => return Ok(ended? > 0),
+        }
+    }
+}
+
+/// Ends a process. This system does not say whether its number is that of another one by now.
+#[cfg(not(target_os = "linux"))]
+pub fn end(pid: u32, _: NonZeroU64, _: Duration) -> io::Result<()> {
+    let why = format!("this system does not say whether {pid} is still the same process");
+    Err(io::Error::new(io::ErrorKind::Unsupported, why))
+}
+
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use std::process::{Command, Stdio};
@@ -93,5 +179,17 @@ mod tests {
         process.wait().unwrap();
         assert!(processes_with_stdin(&input).is_empty());
         assert!(!has_stdin(process.id(), &input));
+    }
+
+    #[test]
+    fn only_the_process_that_is_meant_is_ended() {
+        let mut process = Command::new("sleep").arg("600").spawn().unwrap();
+        let started = start_of(process.id()).unwrap();
+        let other = started.saturating_add(1);
+        let error = end(process.id(), other, Duration::ZERO).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound, "{error}");
+        assert!(process.try_wait().unwrap().is_none());
+        end(process.id(), started, Duration::from_mins(5)).unwrap();
+        assert!(!process.wait().unwrap().success());
     }
 }

@@ -199,14 +199,32 @@ impl ClientConnection {
             outcome = &mut call => return outcome,
             () = cancelled => {}
         }
-        self.withdraw(&call).await;
+        self.withdraw(&call);
         call.await
     }
 
-    /// Withdraws a request. The client still answers it.
-    pub async fn withdraw(&self, call: &Call) {
-        let line = message::cancel_line(&call.id.to_string());
-        self.send(&line).await;
+    /// Withdraws a request, without waiting until the client reads. The client still answers it.
+    pub fn withdraw(&self, call: &Call) {
+        self.put(&message::cancel_line(&call.id.to_string()));
+    }
+
+    /// Sends a request as [`Self::ask`] does, without waiting until the other side reads. The caller
+    /// bounds how much of that waits.
+    pub fn ask_at_once(&self, method: &str, params: &str) -> Call {
+        let call = self.outgoing.begin();
+        let line = message::request_line(&call.id.to_string(), method, params);
+        self.put(&line);
+        call
+    }
+
+    /// Sends a notification without waiting until the other side reads. It must be short.
+    pub fn notify_at_once(&self, method: &str, params: &str) {
+        self.put(&message::notification_line(method, params));
+    }
+
+    fn put(&self, line: &str) {
+        // A client that is gone needs nothing; the call ends with its input.
+        self.writer.put_line(line.trim_end().as_bytes()).ok();
     }
 
     /// Whether the client's input has ended.

@@ -131,6 +131,23 @@ impl Requests {
         }
     }
 
+    /// The other side is gone, and waits for no answer: cancels all requests.
+    pub fn cancel_all(&self) {
+        let called: Vec<_> = {
+            let mut entries = lock(&self.table.entries);
+            let pending = entries.pending.values_mut();
+            pending
+                .filter_map(|entry| {
+                    entry.cancellation.cancel();
+                    entry.on_cancel.take()
+                })
+                .collect()
+        };
+        for OnCancel(call) in called {
+            call();
+        }
+    }
+
     /// The connection ends: requests that are dropped without an answer stay unanswered.
     pub fn close(&self) {
         self.table.closed.store(true, Ordering::Release);

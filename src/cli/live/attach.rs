@@ -1,9 +1,11 @@
 //! `rejoin attach`.
 
+use std::io;
+
 use crate::cli::exit::{Failure, IN_USE};
 use crate::cli::global::Global;
-use crate::cli::keep;
 use crate::cli::output::Output;
+use crate::cli::pipe;
 use crate::cli::sessions::context::Context;
 use crate::cli::sessions::id::find;
 use crate::cli::sessions::named::SESSION;
@@ -49,15 +51,22 @@ fn pipe(context: &Context<'_>, id: &SessionId, observe: bool) -> Result<(), Fail
              what is open",
         ));
     };
-    let connected = match holder.local_socket() {
-        Some(socket) => greet(&context.store, socket, observe).map_err(|error| error.to_string()),
-        None => Err("it has no socket that can be used from here".to_owned()),
+    let connected = if let Some(socket) = holder.local_socket() {
+        greet(&context.store, socket, holder.pid, observe)
+    } else {
+        let why = "it has no socket that can be used from here";
+        Err(io::Error::new(io::ErrorKind::Unsupported, why))
     };
-    let (mut stream, _) = connected.map_err(|why| {
+    let peer = connected.map_err(|error| {
         let pid = holder.pid;
-        let text = format!("process {pid} has session {id} open and cannot be reached: {why}");
-        Failure::with_code(IN_USE, text)
+        let text = format!("process {pid} has session {id} open and cannot be reached: {error}");
+        let failure = Failure::with_code(IN_USE, text);
+        if error.kind() == io::ErrorKind::TimedOut {
+            failure.hint(format!("`rejoin stop {id} --force` ends that process"))
+        } else {
+            failure
+        }
     })?;
     let input = stdio::input().map_err(Failure::cannot_start)?;
-    keep::pass(input, &mut stream)
+    pipe::pass(&context.store, input, peer, None)
 }

@@ -6,7 +6,8 @@ mod permission;
 pub(super) mod ps;
 pub(super) mod stop;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 
 use crate::cli::exit::Failure;
 use crate::cli::sessions::context::Context;
@@ -30,33 +31,52 @@ struct Live {
     sessions: Vec<LiveSession>,
     /// The processes that have answered, by the names of their sockets.
     processes: BTreeMap<String, Described>,
+    /// The sockets of those that have not answered in time.
+    silent: BTreeSet<String>,
     hosts: Vec<Host>,
 }
 
 impl Live {
-    /// Looks for it.
+    /// Looks for it, without asking the processes.
+    fn find(context: &Context<'_>) -> Result<Self, Failure> {
+        Ok(Self {
+            sessions: sessions(context)?,
+            processes: BTreeMap::new(),
+            silent: BTreeSet::new(),
+            hosts: context.store.hosts(),
+        })
+    }
+
+    /// Looks for it, and asks the processes what they have.
     fn read(context: &Context<'_>) -> Result<Self, Failure> {
-        let sessions = sessions(context)?;
-        let mut hosts = context.store.hosts();
-        for host in &mut hosts {
+        let mut live = Self::find(context)?;
+        for host in &mut live.hosts {
             // Hosts of earlier releases have written all of it.
             host.command = masked_command(host.command.iter().map(String::as_str));
         }
+        let (sessions, hosts) = (&live.sessions, &live.hosts);
         let sockets = sessions.iter().filter_map(|session| session.socket());
         let sockets = sockets.chain(hosts.iter().map(|host| host.socket.as_str()));
-        let mut processes = BTreeMap::new();
-        for socket in sockets {
-            if !processes.contains_key(socket)
-                && let Ok(described) = socket::describe(&context.store, socket)
-            {
-                processes.insert(socket.to_owned(), described);
+        for (socket, described) in socket::describe(&context.store, sockets) {
+            match described {
+                Ok(described) => {
+                    live.processes.insert(socket, described);
+                }
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                    live.silent.insert(socket);
+                }
+                // A process that is ending no longer has a socket.
+                Err(_) => {}
             }
         }
-        Ok(Self {
-            sessions,
-            processes,
-            hosts,
-        })
+        Ok(live)
+    }
+
+    /// Whether a process answers, if it was asked: one that is not to be reached from here is not.
+    fn answers(&self, socket: Option<&str>) -> Option<bool> {
+        let socket = socket?;
+        let is_silent = self.silent.contains(socket);
+        (is_silent || self.processes.contains_key(socket)).then_some(!is_silent)
     }
 
     /// The process that has a session open, if it has answered.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::cli::sessions::list::one_line;
+use crate::engine::ClientCapabilities;
 use crate::json;
 use crate::protocol::method::{CANCEL_REQUEST, REQUEST_PERMISSION};
 use crate::record::header::Implementation;
@@ -88,6 +89,7 @@ fn read(store: &Store, id: &SessionId, changes: &Sender<Change>) -> io::Result<(
         observe: false,
         pid: std::process::id(),
         key: None,
+        abilities: Some(ClientCapabilities::default()),
     };
     let line = request_line("0", ATTACH, &text(&attach));
     stream.output.write_all(line.as_bytes())?;

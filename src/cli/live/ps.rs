@@ -56,12 +56,20 @@ pub(in crate::cli) fn run(
     }
     print(&context, &live, output)?;
     for host in unused(&live) {
+        let but = match live.answers(Some(&host.socket)) {
+            Some(false) => ", and gives no answer",
+            _ => "",
+        };
         let text = format!(
-            "process {} keeps `rejoin {}` ready, without a session",
+            "process {} keeps `rejoin {}` ready, without a session{but}",
             host.pid,
             one_line(&host.command.join(" "))
         );
         output.say(text)?;
+    }
+    if !live.silent.is_empty() {
+        let text = "what gives no answer is ended by `rejoin stop --force`";
+        output.say(context.global.with_store(text))?;
     }
     if live.sessions.is_empty() {
         context.nothing("no session is open");
@@ -93,7 +101,7 @@ fn print(context: &Context<'_>, live: &Live, output: &mut Output) -> Result<(), 
         [
             short.id(session.id()),
             one_line(agent(&summary.source)),
-            state(session).0.to_owned(),
+            state(live, session).0.to_owned(),
             one_line(&clients(live, session).join(", ")),
             since.map_or_else(|| "-".to_owned(), |since| look.when(since, now)),
             session.holder.pid.to_string(),
@@ -131,14 +139,25 @@ fn print(context: &Context<'_>, live: &Live, output: &mut Output) -> Result<(), 
     output.line(line(&heads.map(str::to_owned), &[STRONG; 7]))?;
     for (row, session) in rows.iter().zip(&live.sessions) {
         let plain = Style::new();
-        let styles = [ID, plain, state(session).1, plain, FAINT, FAINT, plain];
+        let styles = [
+            ID,
+            plain,
+            state(live, session).1,
+            plain,
+            FAINT,
+            FAINT,
+            plain,
+        ];
         output.line(line(row, &styles))?;
     }
     Ok(())
 }
 
 /// What a session is doing, for people.
-fn state(session: &LiveSession) -> (&'static str, Style) {
+fn state(live: &Live, session: &LiveSession) -> (&'static str, Style) {
+    if live.answers(session.socket()) == Some(false) {
+        return ("no answer", WAITING);
+    }
     match session.state {
         State::Running => ("running", ACTIVE),
         State::RequiresAction => ("waiting", WAITING),
@@ -174,6 +193,7 @@ fn as_json(live: &Live, session: &LiveSession) -> Value {
         "pid": session.holder.pid,
         "machine": session.holder.host,
         "kept": process.map(|process| process.host),
+        "answers": live.answers(session.socket()),
     })
 }
 
@@ -185,6 +205,7 @@ fn host_json(live: &Live, host: &Host) -> Value {
         "command": host.command,
         "since": host.since,
         "clients": process.map(|process| &process.clients),
+        "answers": live.answers(Some(&host.socket)),
     })
 }
 

@@ -1,27 +1,36 @@
 //! `rejoin stop`.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::io;
+use std::num::NonZeroU64;
 
 use crate::cli::count::count;
-use crate::cli::exit::Failure;
+use crate::cli::exit::{Failure, IN_USE};
 use crate::cli::global::Global;
 use crate::cli::output::Output;
 use crate::cli::sessions::context::Context;
 use crate::cli::sessions::id::find;
 use crate::cli::sessions::named::SESSION;
 use crate::cli::socket;
-use crate::server::control::Stop;
+use crate::server::control::{Stop, Stopped};
+use crate::store::{Holder, Host};
+use crate::sys::SessionId;
 
 use super::Live;
 
 /// What to stop.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
-    #[arg(value_name = "ID", help = SESSION, required_unless_present = "all")]
+    #[arg(value_name = "ID", help = SESSION, required_unless_present_any = ["all", "force"])]
     id: Option<String>,
     /// Stop all sessions, and the processes that keep sessions without a client.
     #[arg(long, conflicts_with = "id")]
     all: bool,
+    /// End processes that give no answer, by SIGTERM and after 3 seconds by SIGKILL. Turns that run in
+    /// them are interrupted. Without an ID and `--all`, nothing else is stopped.
+    #[arg(long)]
+    force: bool,
 }
 
 pub(in crate::cli) fn run(
@@ -31,15 +40,20 @@ pub(in crate::cli) fn run(
 ) -> Result<(), Failure> {
     let context = Context::of_existing(global)?;
     match &args.id {
-        Some(id) => stop_session(&context, id, output),
-        None => stop_all(&context, output),
+        Some(id) => stop_session(&context, id, args.force, output),
+        None => stop_all(&context, args, output),
     }
 }
 
-fn stop_session(context: &Context<'_>, text: &str, output: &mut Output) -> Result<(), Failure> {
+fn stop_session(
+    context: &Context<'_>,
+    text: &str,
+    by_force: bool,
+    output: &mut Output,
+) -> Result<(), Failure> {
     let id = find(context, text)?;
     let name = context.name(&id, output)?;
-    let Some((holder, stopped)) = socket::stop_session(&context.store, &id)? else {
+    let Some((holder, stopped)) = socket::stop_session(&context.store, &id, by_force)? else {
         context.nothing(&format!("session {name} is not open"));
         return Ok(());
     };
@@ -51,40 +65,130 @@ fn stop_session(context: &Context<'_>, text: &str, output: &mut Output) -> Resul
     output.say(format!("stopped {name}{ended}"))
 }
 
-fn stop_all(context: &Context<'_>, output: &mut Output) -> Result<(), Failure> {
-    let live = Live::read(context)?;
-    let mut sockets: BTreeSet<&str> = live.hosts.iter().map(|host| &*host.socket).collect();
+/// A process that is to stop what it does.
+struct Target<'a> {
+    pid: u32,
+    /// When it began, in the system's terms.
+    started: Option<NonZeroU64>,
+    /// The sessions that it has open.
+    sessions: Vec<(&'a SessionId, &'a Holder)>,
+    host: Option<&'a Host>,
+}
+
+impl Target<'_> {
+    /// Whether it still holds the locks by which it is known.
+    fn is_still(&self, context: &Context<'_>) -> bool {
+        let store = &context.store;
+        let is_host = self.host.is_some_and(|host| store.hosts().contains(host));
+        let has = |(id, holder): &(&SessionId, &Holder)| store.holder(id).as_ref() == Some(*holder);
+        is_host || self.sessions.iter().any(has)
+    }
+
+    /// Ends it.
+    fn end(&self, context: &Context<'_>) -> Result<Stopped, Failure> {
+        socket::end(self.pid, self.started, || self.is_still(context))?;
+        let sessions = self.sessions.iter();
+        Ok(Stopped {
+            sessions: sessions.map(|(id, _)| id.to_string()).collect(),
+            ends: true,
+            ..Stopped::default()
+        })
+    }
+}
+
+/// What became of a process.
+enum Outcome {
+    Stopped(Stopped),
+    /// The process with this id gives no answer.
+    Silent(u32),
+    Failed(Failure),
+}
+
+fn stop_all(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
+    let live = Live::find(context)?;
+    let mut targets: BTreeMap<&str, Target<'_>> = BTreeMap::new();
+    for host in &live.hosts {
+        let target = Target {
+            pid: host.pid,
+            started: host.started,
+            sessions: Vec::new(),
+            host: Some(host),
+        };
+        targets.insert(&host.socket, target);
+    }
     let mut failure = None;
     for session in &live.sessions {
-        match session.socket() {
-            Some(socket) => {
-                sockets.insert(socket);
-            }
-            None => failure = Some(socket::unreachable(&session.holder, "it has no socket")),
-        }
+        let holder = &session.holder;
+        let Some(socket) = session.socket() else {
+            failure = Some(socket::unreachable(holder, "it has no socket"));
+            continue;
+        };
+        let target = targets.entry(socket).or_insert_with(|| Target {
+            pid: holder.pid,
+            started: holder.started,
+            sessions: Vec::new(),
+            host: None,
+        });
+        target.sessions.push((session.id(), holder));
     }
-    let (mut sessions, mut processes) = (0, 0);
-    for socket in sockets {
-        match socket::stop(&context.store, socket, &Stop::default()) {
-            Ok(stopped) => {
+    let stop = |socket: &str| {
+        let target = &targets[socket];
+        let stopped = if args.all {
+            socket::stop(&context.store, socket, &Stop::default())
+        } else {
+            socket::check(&context.store, socket).map(|()| Stopped::default())
+        };
+        match stopped {
+            Ok(stopped) => Outcome::Stopped(stopped),
+            Err(error) if error.kind() != io::ErrorKind::TimedOut => {
+                let text = format!("process {} cannot be asked to stop: {error}", target.pid);
+                Outcome::Failed(Failure::with_code(IN_USE, text))
+            }
+            Err(_) if args.force => match target.end(context) {
+                Ok(stopped) => Outcome::Stopped(stopped),
+                Err(failure) => Outcome::Failed(failure),
+            },
+            Err(_) => Outcome::Silent(target.pid),
+        }
+    };
+    let (mut sessions, mut pending, mut processes, mut silent) = (0, 0, 0, Vec::new());
+    for (_, outcome) in socket::at_once(targets.keys().copied(), stop) {
+        match outcome {
+            Outcome::Stopped(stopped) => {
                 sessions += stopped.sessions.len();
+                pending += stopped.pending.len();
                 processes += usize::from(stopped.ends);
             }
-            Err(error) => {
-                let holder = live.sessions.iter().map(|session| &session.holder);
-                let mut holder = holder.filter(|holder| holder.socket.as_deref() == Some(socket));
-                let failed = match holder.next() {
-                    Some(holder) => socket::unreachable(holder, &error.to_string()),
-                    None => Failure::new(format!("cannot stop a process: {error}")),
-                };
-                failure = Some(failed);
-            }
+            Outcome::Silent(pid) => silent.push(pid),
+            Outcome::Failed(failed) => failure = Some(failed),
         }
     }
-    let ended = match processes {
-        0 => String::new(),
-        _ => format!("; {} ended", count(processes, "process")),
-    };
-    output.say(format!("stopped {}{ended}", count(sessions, "session")))?;
+    let mut text = format!("stopped {}", count(sessions, "session"));
+    if pending > 0 {
+        let pending = count(pending, "other");
+        // Text takes everything.
+        write!(text, "; {pending} did not stop in time").ok();
+    }
+    if processes > 0 {
+        write!(text, "; {} ended", count(processes, "process")).ok();
+    }
+    output.say(text)?;
+    if let Some(silent) = no_answer(&silent) {
+        failure = Some(silent.hint("`rejoin stop --force` ends what gives no answer"));
+    }
     failure.map_or(Ok(()), Err)
+}
+
+/// What to say of processes that give no answer.
+fn no_answer(silent: &[u32]) -> Option<Failure> {
+    let pids: Vec<_> = silent.iter().map(u32::to_string).collect();
+    let text = match &pids[..] {
+        [] => return None,
+        [pid] => format!("process {pid} gives no answer"),
+        [pids @ .., last] => {
+            let pids = pids.join(", ");
+            format!("processes {pids} and {last} give no answer")
+        }
+    };
+    Some(Failure::with_code(IN_USE, text))
 }

@@ -39,7 +39,7 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
     for id in ids.collect::<Result<Vec<_>, _>>()? {
         let name = context.name(&id, output)?;
         if args.force {
-            stop_session(&context.store, &id)?;
+            stop_session(&context.store, &id, false)?;
         }
         to_trash(context, &id).map_err(|failure| or_force(failure, args))?;
         let shown = if output.is_terminal() {
@@ -96,7 +96,7 @@ fn forever(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<()
     let removed = ids.iter().try_for_each(|id| {
         let name = context.name(id, output)?;
         if args.force {
-            stop_session(&context.store, id)?;
+            stop_session(&context.store, id, false)?;
         }
         let before = context.catalog.before_change();
         context

@@ -50,10 +50,17 @@ impl Action {
         name: String,
         request: impl FnOnce(Reply) -> SessionRequest<Reply> + 'static,
     ) -> Self {
+        Self::sent(name, move |registry, reply| {
+            registry.send(&id, request(reply));
+        })
+    }
+
+    /// A request that `send` sends to the session which the client knows as `name`.
+    pub(super) fn sent(name: String, send: impl FnOnce(&Registry, Reply) + 'static) -> Self {
         Self::Session(ToSession {
             refused_as: name.clone(),
             name,
-            send: Box::new(move |registry, reply| registry.send(&id, request(reply))),
+            send: Box::new(send),
             hold: None,
         })
     }

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::engine::SessionConfig;
 use crate::server::error::{self, Error};
-use crate::session::{Answer, Refusal, Registry, Reply, Request};
+use crate::session::{Refusal, Registry, Reply, Request};
 use crate::sys::SessionId;
 
 use super::action::Action;
@@ -87,13 +87,17 @@ pub(super) fn imported(
     registry: &Registry,
     source: &SessionId,
     config: SessionConfig,
-) -> oneshot::Receiver<Result<Answer, Refusal>> {
+) -> oneshot::Receiver<Result<(), Refusal>> {
     let (sender, outcome) = oneshot::channel();
     let reply = Reply::new(
         registry.requests().begin(),
         CancellationToken::new(),
         |answer| {
-            sender.send(answer).ok();
+            let imported = match answer {
+                Ok(_) | Err(Refusal::Imported) => Ok(()),
+                Err(refusal) => Err(refusal),
+            };
+            sender.send(imported).ok();
         },
     );
     let import = Request::Import {

@@ -171,10 +171,9 @@ pub(in crate::server) fn client(params: &str, version: ProtocolVersion) -> Clien
         name,
         version: text("version"),
     });
-    // Version 2 has no methods for these.
     let abilities = match version {
         ProtocolVersion::V1 => ClientCapabilities::read(&params),
-        ProtocolVersion::V2 => ClientCapabilities::default(),
+        ProtocolVersion::V2 => ClientCapabilities::read_v2(&params),
     };
     let capabilities = match version {
         ProtocolVersion::V1 => &params["clientCapabilities"],

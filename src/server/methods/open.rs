@@ -7,7 +7,7 @@ use crate::engine::SessionConfig;
 use crate::json;
 use crate::protocol::meta::FROM_MESSAGE;
 use crate::server::error::{self, Error};
-use crate::session::{Refusal, Request};
+use crate::session::{Refusal, Registry, Reply, Request};
 use crate::sys::SessionId;
 
 use super::action::Action;
@@ -62,12 +62,14 @@ fn open(context: &Context, mut config: SessionConfig, replay: Replay) -> Result<
     };
     context.name(&name, &id);
     config.name.clone_from(&name);
+    if import {
+        let replay = matches!(replay, Replay::All);
+        let send = move |registry: &Registry, reply| {
+            import_or_open(registry, &id, reply, config, replay);
+        };
+        return Ok(Action::sent(name, send));
+    }
     Ok(Action::session(id, name, move |reply| match replay {
-        replay if import => Request::Import {
-            reply,
-            config,
-            replay: matches!(replay, Replay::All),
-        },
         Replay::Nothing => Request::Resume(reply, config),
         Replay::All => Request::Load(reply, config),
         Replay::From(message) => Request::LoadFrom {
@@ -76,6 +78,30 @@ fn open(context: &Context, mut config: SessionConfig, replay: Replay) -> Result<
             message,
         },
     }))
+}
+
+/// Imports a session that only the wrapped agent has, or opens it if another process is faster.
+fn import_or_open(
+    registry: &Registry,
+    id: &SessionId,
+    reply: Reply,
+    config: SessionConfig,
+    replay: bool,
+) {
+    let (after, same, again) = (registry.clone(), id.clone(), config.clone());
+    let cancellation = reply.cancellation();
+    let busy = registry.requests().begin();
+    let first = Reply::new(busy, cancellation, move |answer| match answer {
+        Err(Refusal::Imported) if replay => after.send(&same, Request::Load(reply, again)),
+        Err(Refusal::Imported) => after.send(&same, Request::Resume(reply, again)),
+        answer => drop(reply.send(answer)),
+    });
+    let import = Request::Import {
+        reply: first,
+        config,
+        replay,
+    };
+    registry.send(id, import);
 }
 
 /// The session that a client means, and whether only the wrapped agent has it, so that it must be

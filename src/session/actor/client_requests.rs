@@ -14,7 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::engine::Question;
 use crate::json::{self, with_string};
-use crate::protocol::error::{CLIENT_TIMEOUT, INTERNAL_ERROR, error_data, error_json};
+use crate::protocol::error::{
+    CLIENT_TIMEOUT, INTERNAL_ERROR, METHOD_NOT_FOUND, error_data, error_json,
+};
 use crate::protocol::method;
 use crate::session::effect::{Batch, Effect};
 use crate::session::machine::withdrawn_outcome;
@@ -179,7 +181,9 @@ impl Actor {
             }
         }
         let is_private = is_private(&request.method);
-        let targets = self.targets(is_private);
+        let mut targets = self.targets(is_private);
+        let are_there = !targets.is_empty();
+        targets.retain(|target| is_private || target.can_show(&request.method, &request.params));
         let (wanted, more) = mpsc::unbounded_channel();
         let mut asking = Asking {
             results: self.results.clone(),
@@ -190,10 +194,15 @@ impl Actor {
             request,
             engine,
             sent: Vec::new(),
+            refusal: None,
         };
+        if are_there && targets.is_empty() {
+            let error = not_declared(&asking.request.method);
+            return asking.respond(Err(error), None);
+        }
         for target in targets {
             if target.is_elsewhere {
-                asking.send(target).await;
+                asking.send(target);
                 continue;
             }
             let request = &asking.request;
@@ -206,8 +215,9 @@ impl Actor {
             let params = params.into_owned();
             // Sent here, so that no later update overtakes it.
             let call = target.wire.ask(&request.method, &params);
-            if let Some(call) = self.is_sent(call).await {
-                asking.add(target, call);
+            // A client that is gone is not waited for.
+            if let Some(Some(call)) = self.is_sent(call).await {
+                asking.sent.push(Sent { target, call });
             }
         }
         if self.own_front.is_some() && (!is_private || self.is_own_turn()) {
@@ -239,6 +249,8 @@ struct Asking {
     /// Whether it waits for a client to come if no client is there.
     waits_for_clients: bool,
     sent: Vec<Sent>,
+    /// The error with which a client has answered while others may still give an answer.
+    refusal: Option<(Target, Outcome)>,
 }
 
 /// A request as one client got it.
@@ -248,20 +260,21 @@ struct Sent {
 }
 
 impl Asking {
-    /// Sends it to a client elsewhere.
-    async fn send(&mut self, target: Target) {
+    /// Sends it to a client elsewhere, if that can show it.
+    fn send(&mut self, target: Target) {
         if target.is_own && self.sent.iter().any(|sent| sent.target.is_own) {
             // It was asked before another actor has come to serve it.
             return;
         }
-        let params = named(&self.request.params, &target.name);
-        let call = target.wire.ask(&self.request.method, &params).await;
-        self.add(target, call);
-    }
-
-    fn add(&mut self, target: Target, call: Option<Call>) {
-        // A client that is gone is not waited for.
-        self.sent.extend(call.map(|call| Sent { target, call }));
+        let (method, params) = (&self.request.method, &self.request.params);
+        if !is_private(method) && !target.can_show(method, params) {
+            return;
+        }
+        // The engine and the other clients do not wait until its process reads.
+        let call = target
+            .wire
+            .ask_at_once(method, &named(params, &target.name));
+        self.sent.push(Sent { target, call });
     }
 
     /// Passes a response on, that of the client `by` if one has answered.
@@ -280,9 +293,9 @@ impl Asking {
     }
 
     /// Ends the request at the clients that have not answered.
-    async fn withdraw(&self) {
+    fn withdraw(&self) {
         for sent in &self.sent {
-            sent.target.wire.withdraw(&sent.call).await;
+            sent.target.wire.withdraw(&sent.call);
         }
     }
 
@@ -290,9 +303,14 @@ impl Asking {
     async fn run(mut self, mut more: mpsc::UnboundedReceiver<Target>) {
         let mut deadline = Box::pin(passed(self.limit));
         let replacement = loop {
-            if self.sent.is_empty() && !self.waits_for_clients {
-                // A client that is gone answers nothing, and is not answered for.
-                return;
+            if self.sent.is_empty() {
+                if let Some((target, error)) = self.refusal.take() {
+                    return self.respond(error, Some(&target));
+                }
+                if !self.waits_for_clients {
+                    // A client that is gone answers nothing, and is not answered for.
+                    return;
+                }
             }
             let Self {
                 engine,
@@ -302,12 +320,14 @@ impl Asking {
             } = &mut self;
             tokio::select! {
                 biased;
-                (target, outcome) = first(sent), if !sent.is_empty() => {
-                    if let Some(outcome) = outcome {
-                        self.withdraw().await;
-                        return self.respond(outcome, Some(&target));
+                (target, outcome) = first(sent), if !sent.is_empty() => match outcome {
+                    Some(Ok(result)) => {
+                        self.withdraw();
+                        return self.respond(Ok(result), Some(&target));
                     }
-                }
+                    Some(error) => self.refusal = Some((target, error)),
+                    None => {}
+                },
                 () = withdrawn.cancelled() => {
                     break Some(withdrawn_outcome(&self.request.method));
                 }
@@ -315,7 +335,7 @@ impl Asking {
                 limit = &mut deadline => {
                     break Some(Err(timed_out(&self.request.method, limit)));
                 }
-                Some(target) = more.recv() => self.send(target).await,
+                Some(target) = more.recv() => self.send(target),
             }
         };
         self.end(replacement).await;
@@ -334,7 +354,7 @@ impl Asking {
             None => Some(self),
         };
         for sent in &sent {
-            sent.target.wire.withdraw(&sent.call).await;
+            sent.target.wire.withdraw(&sent.call);
         }
         // The clients answer in any case.
         let answered = loop {
@@ -381,6 +401,12 @@ async fn first(sent: &mut Vec<Sent>) -> (Target, Option<Outcome>) {
 /// terminals are those of its machine.
 fn is_private(method: &str) -> bool {
     method.starts_with("fs/") || method.starts_with("terminal/")
+}
+
+/// The error that the engine gets when no client that is there can show a request.
+fn not_declared(method: &str) -> String {
+    let message = format!("no client of the session has declared that it can answer `{method}`");
+    error_json(METHOD_NOT_FOUND, &message)
 }
 
 /// The error that the engine gets when the client that has sent the prompt is gone.

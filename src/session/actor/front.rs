@@ -3,33 +3,37 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
-use crate::engine::{Attached, BoxFuture, EngineError, Question};
+use crate::engine::{Attached, BoxFuture, Ended, EngineError, Question, StopReason};
 use crate::protocol::method::REQUEST_PERMISSION;
 use crate::protocol::v1;
 use crate::replay::FindMessage;
 use crate::session::effect::Batch;
 use crate::session::link::message::{
-    self, ATTACH, Answer, Attach, DESCRIBE, NOTIFY, PASS, PROTOCOL, STOPPED,
+    self, ALIVE, ANSWER, ATTACH, Answer, Attach, DESCRIBE, NOTIFY, Notified, PASS, PROTOCOL,
+    Passed, Route, STOPPED,
 };
-use crate::session::link::message::{Passed, Route};
 use crate::session::machine::is_setting;
 use crate::session::open_session::{LogAccess, OpenSession};
 use crate::session::outcome::{Done, Refusal};
 use crate::session::registry::Command;
 use crate::session::reply::Reply;
-use crate::session::request::Request;
+use crate::session::request::{AnswerDue, Request};
 use crate::store::{Holder, StoreError};
 use crate::sys::blocking;
 use crate::sys::socket::Closer;
-use crate::transport::{ClientConnection, Form, Request as Message, connect};
+use crate::transport::message::request_line;
+use crate::transport::{Call, ClientConnection, Form, Request as Message, connect};
 
+use super::own_front::PATIENCE;
 use super::{Actor, TaskResult, front_events};
 
 /// How long to look for the owner of a session that is locked, if it can be reached at all: it may
@@ -37,14 +41,18 @@ use super::{Actor, TaskResult, front_events};
 const SEARCH: Duration = Duration::from_secs(2);
 /// How often.
 const STEP: Duration = Duration::from_millis(10);
-/// How long the owner may take to answer.
-const ANSWER: Duration = Duration::from_secs(5);
+/// How long a request waits for the owner before it is asked whether it is alive.
+const PAUSE: Duration = Duration::from_secs(2);
 
 /// The link to the owner of the session.
 pub(super) struct Front {
     /// No earlier link of this actor has it.
     number: u64,
     wire: Arc<ClientConnection>,
+    /// The socket of the owner.
+    socket: String,
+    /// Cancelled when the client cancels the prompts that were passed on so far.
+    cancelled: CancellationToken,
     /// Takes the requests that were passed on, until they are answered.
     passed: mpsc::UnboundedSender<front_events::Passing>,
     /// The available commands.
@@ -65,20 +73,34 @@ pub(super) enum FrontEvent {
     Asked(Message),
     /// A notification of the engine.
     Notified { method: String, params: String },
-    /// The owner has answered a request; `None` if it never will.
+    /// The owner has answered a request.
     Answered {
         reply: Reply,
         passed: Passed,
-        answer: Option<Answer>,
+        answer: Answer,
     },
+    /// The owner will not answer a request.
+    Lost(Lost),
+    /// The owner gives no sign of life, and this request waits for it.
+    Silent(Lost),
     /// The owner is gone.
     Closed,
+}
+
+/// A request that the owner has not answered.
+pub(super) struct Lost {
+    reply: Reply,
+    passed: Passed,
+    /// Whether the client has cancelled the session's turn meanwhile.
+    is_cancelled: bool,
 }
 
 /// Why there is no link to the owner of a session.
 enum Unlinked {
     /// It cannot be reached from here.
     Unreachable,
+    /// The process with this socket gives no answer.
+    Silent(String),
     /// It does not have the session any longer, or not yet.
     NotOwner,
 }
@@ -89,11 +111,12 @@ impl Front {
         let wire = self.wire.clone();
         Box::pin(async move {
             let ended = || EngineError::internal(Refusal::OwnerEnded.to_string());
-            let call = wire.ask(DESCRIBE, "{}").await.ok_or_else(ended)?;
-            let outcome = call
-                .await
-                .ok_or_else(ended)?
-                .map_err(EngineError::internal)?;
+            let call = wire.ask_at_once(DESCRIBE, "{}");
+            let outcome = tokio::select! {
+                outcome = call => outcome.ok_or_else(ended)?,
+                () = silence(&wire) => return Err(EngineError::internal(SILENT)),
+            };
+            let outcome = outcome.map_err(EngineError::internal)?;
             let answer = read::<Option<String>>(&outcome);
             let answer = answer.map_err(|refusal| EngineError::internal(refusal.to_string()))?;
             Ok(Attached {
@@ -126,6 +149,7 @@ impl Actor {
                     self.machine.pass_on(true);
                 }
                 Err(Unlinked::Unreachable) => return,
+                Err(Unlinked::Silent(socket)) => return self.await_owner(socket),
                 Err(Unlinked::NotOwner) => {
                     let is_open = blocking(|| store.is_open(&self.id));
                     // It fails if another process is faster.
@@ -142,14 +166,19 @@ impl Actor {
     }
 
     async fn link(&mut self, holder: &Holder) -> Result<Front, Unlinked> {
-        let Some(store) = &self.deps.store else {
+        let (Some(store), Some(socket)) = (&self.deps.store, holder.local_socket()) else {
             return Err(Unlinked::Unreachable);
         };
+        let silent = || Unlinked::Silent(socket.to_owned());
+        if self.deps.owners.is_silent(socket) {
+            return Err(silent());
+        }
         let stream = blocking(|| store.connect(holder)).map_err(|error| match error.kind() {
             io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied => {
                 tracing::debug!(session = %self.id, %error, "the owner cannot be reached");
                 Unlinked::Unreachable
             }
+            io::ErrorKind::TimedOut => silent(),
             // It has no socket yet, or no longer.
             _ => Unlinked::NotOwner,
         })?;
@@ -168,12 +197,12 @@ impl Actor {
             observe: self.observes(),
             pid: std::process::id(),
             key: self.of_owner.as_ref().map(|own| own.key.clone()),
+            abilities: Some(self.client.abilities),
         };
         self.fronts += 1;
         let number = self.fronts;
         let results = self.results.clone();
-        let asked = wire.ask(ATTACH, &message::text(&attach)).await;
-        let call = asked.ok_or(Unlinked::NotOwner)?;
+        let call = wire.ask_at_once(ATTACH, &message::text(&attach));
         let (passed, passing) = mpsc::unbounded_channel();
         let report = move |event| {
             results.send(TaskResult::Front(number, event)).ok();
@@ -181,10 +210,8 @@ impl Actor {
         let events = front_events::pass_on(incoming, wire.clone(), passing, report);
         // A budget of polls could leave out a response that is there, and so change the order.
         tokio::spawn(unconstrained(events));
-        let outcome = timeout(ANSWER, call).await;
-        let Ok(Some(outcome)) = outcome else {
-            return Err(Unlinked::NotOwner);
-        };
+        let outcome = timeout(ANSWER, call).await.map_err(|_| silent())?;
+        let outcome = outcome.ok_or(Unlinked::NotOwner)?;
         let attached = outcome.map_err(|error| {
             tracing::warn!(session = %self.id, error, "the owner has refused a link");
             Unlinked::Unreachable
@@ -194,6 +221,8 @@ impl Actor {
         Ok(Front {
             number,
             wire,
+            socket: socket.to_owned(),
+            cancelled: CancellationToken::new(),
             passed,
             commands: attached.commands,
             native: attached.native,
@@ -208,14 +237,14 @@ impl Actor {
         if let Route::Pass(_, Passed::Prompt { message_id, .. }) = &route {
             self.own_prompt(message_id);
         }
-        let Some(front) = &self.front else {
+        let Some(front) = &mut self.front else {
             if let Route::Pass(reply, passed) = route {
-                let answered = FrontEvent::Answered {
+                let lost = FrontEvent::Lost(Lost {
                     reply,
                     passed,
-                    answer: None,
-                };
-                let sent = self.results.send(TaskResult::Front(self.fronts, answered));
+                    is_cancelled: false,
+                });
+                let sent = self.results.send(TaskResult::Front(self.fronts, lost));
                 self.passing += usize::from(sent.is_ok());
             }
             return;
@@ -223,36 +252,74 @@ impl Actor {
         let (reply, passed) = match route {
             Route::Here(_) => return,
             Route::Leave => return self.leave_owner(),
+            Route::Notify(notified @ Notified::Cancel) => {
+                front.wire.notify_at_once(NOTIFY, &message::text(&notified));
+                // Later prompts are not concerned.
+                mem::take(&mut front.cancelled).cancel();
+                for lost in &mut self.lost {
+                    lost.is_cancelled = true;
+                }
+                return;
+            }
             Route::Notify(notified) => {
                 let params = message::text(&notified);
-                return front.wire.notify(NOTIFY, &params).await;
+                let notified = front.wire.notify(NOTIFY, &params);
+                if timeout(PATIENCE, notified).await.is_err() {
+                    tracing::debug!(session = %self.id, "the owner does not read: a notification is lost");
+                }
+                return;
             }
             Route::Pass(reply, passed) => (reply, passed),
         };
+        // What waits to be read counts in the flow of the client until it is answered.
         let wire = front.wire.clone();
-        let params = message::text(&passed);
-        let mut call = wire.outgoing.begin();
-        let id = call.id;
-        let answered = async move {
-            let outcome = tokio::select! {
-                outcome = &mut call => outcome,
-                () = reply.cancellation().cancelled_owned() => {
-                    wire.withdraw(&call).await;
-                    call.await
-                }
-            };
-            // An owner that is ending drops its requests.
-            let answer = outcome.and_then(Result::ok).map(|answer| read(&answer));
-            FrontEvent::Answered {
-                reply,
-                passed,
-                answer,
-            }
-        };
+        let call = wire.outgoing.begin();
+        let line = request_line(&call.id.to_string(), PASS, &message::text(&passed));
+        let answered = answered(wire.clone(), call, front.cancelled.clone(), reply, passed);
         // It is waited for before it can be answered.
         let waits = front.passed.send(Box::pin(answered));
         self.passing += usize::from(waits.is_ok());
-        front.wire.request(id, PASS, &params).await;
+        // An owner that is gone answers nothing.
+        wire.writer.put_line(line.trim_end().as_bytes()).ok();
+    }
+
+    /// The owner with this socket gives no answer: until it does, the session is read-only here.
+    fn await_owner(&mut self, socket: String) {
+        let Some(store) = &self.deps.store else {
+            return;
+        };
+        tracing::warn!(session = %self.id, socket, "the process that has the session open gives no answer");
+        self.deps.owners.set_silent(store, &socket);
+        self.awaited = Some(socket);
+    }
+
+    /// The owner gives no sign of life: the session is read-only here until it does.
+    fn give_owner_up(&mut self) {
+        if let Some(front) = self.front.take() {
+            self.machine.pass_on(false);
+            self.await_owner(front.socket);
+        }
+    }
+
+    /// Before a request that needs the owner: checks that it is alive.
+    pub(super) async fn check_owner(&mut self) {
+        if let Some(front) = &self.front
+            && timeout(ANSWER, front.wire.ask_at_once(ALIVE, "{}"))
+                .await
+                .is_err()
+        {
+            self.give_owner_up();
+        }
+    }
+
+    /// The owner, which has given no answer for a while, gives one again or has ended.
+    pub(super) async fn owner_answers(&mut self) -> Batch<Reply> {
+        self.awaited = None;
+        let is_elsewhere = self.session.as_ref().is_some_and(OpenSession::is_unlocked);
+        if self.front.is_some() || self.rests || !is_elsewhere {
+            return Vec::new();
+        }
+        self.succeed_owner().await
     }
 
     /// Before a session that is not open here is deleted for all clients: the process that has it does
@@ -263,9 +330,10 @@ impl Actor {
         let Some(holder) = holder else { return };
         if let Ok(front) = self.link(&holder).await {
             let deleted = message::text(&Passed::DeleteForAll);
-            if let Some(call) = front.wire.ask(PASS, &deleted).await {
-                // If it fails there, it fails here.
-                call.await;
+            // If it fails there, it fails here.
+            tokio::select! {
+                _ = front.wire.ask_at_once(PASS, &deleted) => {}
+                () = silence(&front.wire) => {}
             }
         }
     }
@@ -297,7 +365,10 @@ impl Actor {
             .front
             .as_ref()
             .is_some_and(|front| front.number == number);
-        if matches!(event, FrontEvent::Answered { .. }) {
+        if matches!(
+            event,
+            FrontEvent::Answered { .. } | FrontEvent::Lost(_) | FrontEvent::Silent(_)
+        ) {
             self.passing -= 1;
         }
         match event {
@@ -315,13 +386,17 @@ impl Actor {
             FrontEvent::Answered {
                 reply,
                 passed,
-                answer: Some(answer),
+                answer,
             } => {
                 let is_gone = matches!(answer, Ok(Done::Deleted | Done::Archived));
                 let accepted = matches!(answer, Ok(Done::Accepted(_)));
                 if !accepted {
                     self.follow(true).await;
                 }
+                let answer = match answer {
+                    Err(Refusal::NotOpen) if !self.exists() => Err(Refusal::NotFound),
+                    answer => answer,
+                };
                 self.answer_passed(reply, answer, &passed).await;
                 if is_gone {
                     self.machine.gone()
@@ -329,12 +404,15 @@ impl Actor {
                     Vec::new()
                 }
             }
-            FrontEvent::Answered {
-                reply,
-                passed,
-                answer: None,
-            } => {
-                self.lost.push((reply, passed));
+            FrontEvent::Silent(lost) => {
+                if is_current {
+                    self.give_owner_up();
+                }
+                self.lost.push(lost);
+                self.answer_lost().await
+            }
+            FrontEvent::Lost(lost) => {
+                self.lost.push(lost);
                 // What the owner has logged comes first, and so does that it is gone.
                 if is_current {
                     return Vec::new();
@@ -373,11 +451,7 @@ impl Actor {
         let mut batch = Vec::new();
         // A request that opens the session looks for an owner itself.
         if self.machine.is_settled() {
-            let exists = match &self.deps.store {
-                Some(store) => blocking(|| store.exists(&self.id)).unwrap_or(true),
-                None => true,
-            };
-            if exists {
+            if self.exists() {
                 self.find_owner().await;
             } else {
                 batch = self.machine.gone();
@@ -390,7 +464,18 @@ impl Actor {
     /// Serves the requests that the owner has not answered, or answers that it has ended.
     async fn answer_lost(&mut self) -> Batch<Reply> {
         let mut batch = Vec::new();
-        for (reply, passed) in std::mem::take(&mut self.lost) {
+        let mut is_there = None;
+        for lost in mem::take(&mut self.lost) {
+            let Lost {
+                reply,
+                passed,
+                is_cancelled,
+            } = lost;
+            let is_withdrawn = reply.cancellation().is_cancelled();
+            if matches!(passed, Passed::Prompt { .. }) && (is_cancelled || is_withdrawn) {
+                self.answer_cancelled(reply, passed, is_withdrawn).await;
+                continue;
+            }
             if self.may_repeat(&passed) {
                 if matches!(passed, Passed::Prompt { .. }) {
                     self.machine.passed_prompt_answered();
@@ -398,16 +483,71 @@ impl Actor {
                 batch.extend(self.machine.request(passed.request(reply)));
                 continue;
             }
-            let refusal = if self.session.is_none() {
+            let is_there = *is_there.get_or_insert_with(|| self.exists());
+            let refusal = if !is_there {
+                Refusal::NotFound
+            } else if self.session.is_none() {
                 Refusal::NotOpen
             } else if self.left {
                 Refusal::Gone
+            } else if self.awaited.is_some() {
+                self.silent_owner()
             } else {
                 Refusal::OwnerEnded
             };
             self.answer_passed(reply, Err(refusal), &passed).await;
         }
         batch
+    }
+
+    /// Answers a prompt that the owner has not answered and the client has cancelled, or withdrawn:
+    /// nobody will begin it.
+    async fn answer_cancelled(&mut self, reply: Reply, passed: Passed, is_withdrawn: bool) {
+        let is_new = self.may_repeat(&passed);
+        let answer = match passed {
+            Passed::Prompt {
+                due: AnswerDue::TurnEnds,
+                ..
+            } if !(is_withdrawn && is_new) => {
+                Ok(Done::Stopped(Ended::Because(StopReason::Cancelled)))
+            }
+            _ => Err(Refusal::Cancelled),
+        };
+        if let (
+            true,
+            true,
+            Ok(_),
+            Passed::Prompt {
+                message_id, params, ..
+            },
+        ) = (is_new, self.front.is_none(), &answer, &passed)
+        {
+            // The client has shown it to its user, so it is logged.
+            self.machine.passed_prompt_answered();
+            let (message_id, params) = (message_id.clone(), params.clone());
+            return self.machine.prompt_cancelled(reply, message_id, params);
+        }
+        self.answer_passed(reply, answer, &passed).await;
+    }
+
+    /// Whether the session has not been deleted, as far as that can be found out.
+    fn exists(&self) -> bool {
+        let store = self.deps.store.as_ref();
+        store.is_none_or(|store| blocking(|| store.exists(&self.id)).unwrap_or(true))
+    }
+
+    /// The refusal of a request that only the owner can serve, which gives no answer.
+    fn silent_owner(&self) -> Refusal {
+        let elsewhere = self.session.as_ref().and_then(OpenSession::elsewhere);
+        let holder = elsewhere.and_then(|elsewhere| elsewhere.holder.clone());
+        let message = match &holder {
+            Some(holder) => format!(
+                "process {} on {} has session {} open and gives no answer",
+                holder.pid, holder.host, self.name
+            ),
+            None => SILENT.to_owned(),
+        };
+        Refusal::InUse { message, holder }
     }
 
     /// Whether a request that the owner has not answered can be served as if it had not been sent:
@@ -488,6 +628,77 @@ fn read<T: serde::de::DeserializeOwned>(result: &str) -> Result<T, Refusal> {
     let read = serde_json::from_str::<Result<T, Refusal>>(result);
     read.unwrap_or_else(|error| Err(Refusal::Storage(format!("an unknown answer: {error}"))))
 }
+
+/// Waits for the answer to a request that was passed on. A prompt may take as long as it takes, unless
+/// it is cancelled; for anything else the owner has to be alive.
+async fn answered(
+    wire: Arc<ClientConnection>,
+    mut call: Call,
+    cancelled: CancellationToken,
+    reply: Reply,
+    passed: Passed,
+) -> FrontEvent {
+    let request_cancelled = reply.cancellation();
+    let is_prompt = matches!(passed, Passed::Prompt { .. });
+    let waits_for_life = async {
+        if is_prompt {
+            tokio::select! {
+                () = cancelled.cancelled() => {}
+                () = request_cancelled.cancelled() => {}
+            }
+        }
+        silence(&wire).await;
+    };
+    tokio::pin!(waits_for_life);
+    let mut withdrawn = false;
+    let outcome = loop {
+        tokio::select! {
+            outcome = &mut call => break Some(outcome),
+            () = request_cancelled.cancelled(), if !withdrawn => {
+                wire.withdraw(&call);
+                withdrawn = true;
+            }
+            () = &mut waits_for_life => break None,
+        }
+    };
+    let is_silent = outcome.is_none();
+    // An owner that is ending drops its requests, and prompts that it had not begun.
+    let answer = outcome.flatten().and_then(Result::ok);
+    let answer = answer.map(|answer| read(&answer));
+    if let Some(answer) = answer.filter(|answer| !matches!(answer, Err(Refusal::Interrupted))) {
+        return FrontEvent::Answered {
+            reply,
+            passed,
+            answer,
+        };
+    }
+    let lost = Lost {
+        reply,
+        passed,
+        is_cancelled: cancelled.is_cancelled(),
+    };
+    if is_silent {
+        FrontEvent::Silent(lost)
+    } else {
+        FrontEvent::Lost(lost)
+    }
+}
+
+/// Resolves when the process at the other end of a link gives no sign of life.
+async fn silence(wire: &ClientConnection) {
+    loop {
+        sleep(PAUSE).await;
+        match timeout(ANSWER, wire.ask_at_once(ALIVE, "{}")).await {
+            Ok(Some(_)) => {}
+            // The end of the link is reported by itself.
+            Ok(None) => return std::future::pending().await,
+            Err(_) => return,
+        }
+    }
+}
+
+/// What is said of an owner of which nothing more is known.
+const SILENT: &str = "the process that has the session open gives no answer";
 
 /// The prompts that this actor's client has sent, which it is not shown again.
 pub(super) type OwnPrompts = HashSet<String>;

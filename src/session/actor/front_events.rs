@@ -59,6 +59,8 @@ pub(super) async fn pass_on(
             None => break,
         }
     }
+    // Nobody waits for what the engine of the owner has requested.
+    wire.requests.cancel_all();
     report(FrontEvent::Closed);
     while let Some(call) = passing.recv().await {
         calls.push(call);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::engine::{Attach, Prompt};
+use crate::engine::{Attach, ClientCapabilities, Prompt};
 use crate::json;
 use crate::protocol::meta::CLIENT;
 use crate::record::{Kind, Record};
@@ -21,7 +21,7 @@ use crate::session::open_session::LogAccess;
 use crate::session::outcome::{Done, Refusal};
 use crate::session::phase::Phase;
 use crate::session::reply::Reply;
-use crate::session::request::{AnswerDue, Request};
+use crate::session::request::{AnswerDue, Leaving, Request};
 use crate::store::Holder;
 use crate::transport::message::notification_line;
 use crate::transport::{ClientConnection, Responder};
@@ -70,11 +70,26 @@ pub(super) struct Target {
     pub(super) is_own: bool,
     /// The name of a client elsewhere.
     pub(super) client: Option<String>,
+    /// What it can do, if it has said so.
+    abilities: Option<ClientCapabilities>,
+}
+
+impl Target {
+    /// Whether it can show a request that any client may answer.
+    pub(super) fn can_show(&self, method: &str, params: &str) -> bool {
+        let abilities = self.abilities.as_ref();
+        abilities.is_none_or(|abilities| abilities.can_show(method, params))
+    }
 }
 
 impl Links {
     fn find(&self, number: u64) -> Option<&Link> {
         self.list.iter().find(|link| link.number == number)
+    }
+
+    /// Whether the link with this number is that of the actor's own client, which another actor serves.
+    fn is_own(&self, number: u64) -> bool {
+        self.find(number).is_some_and(|link| link.is_own)
     }
 
     /// Whether other clients have the session open.
@@ -101,6 +116,7 @@ impl Link {
             is_elsewhere: true,
             is_own: self.is_own,
             client: self.client.clone(),
+            abilities: self.abilities,
         }
     }
 }
@@ -302,6 +318,12 @@ impl Actor {
             Request::MetadataChange(reply, _) if self.links.is_detached && self.links.any() => {
                 return vec![Effect::Answer(reply, Err(self.in_use_by_others(None)))];
             }
+            Request::Leave(Leaving::Client { .. }) => {
+                let prompters = self.links.prompters.iter();
+                let others = prompters.filter(|(_, by)| !self.links.is_own(by.link));
+                let others = others.map(|(id, _)| id.clone()).collect();
+                Request::Leave(Leaving::Client { others })
+            }
             Request::Cancel { .. } | Request::Notify { .. }
                 if self.observes() || self.links.is_detached =>
             {
@@ -374,6 +396,7 @@ impl Actor {
             is_elsewhere: false,
             is_own: true,
             client: None,
+            abilities: Some(self.client.abilities),
         });
         if let (true, Some(prompter)) = (is_private, self.prompter()) {
             let link = self.links.find(prompter.link).map(Link::target);

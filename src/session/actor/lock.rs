@@ -7,7 +7,7 @@ use crate::protocol::meta::{OBSERVE, TAKE_OVER, is_set};
 use crate::session::open_session::{Elsewhere, LogAccess, OpenSession};
 use crate::session::outcome::Refusal;
 use crate::session::phase::Phase;
-use crate::store::{Entry, Opened, Scan, Store, StoreError};
+use crate::store::{Entry, Opened, Scan, Store, StoreError, TURN_INTERRUPTED};
 use crate::sys::{SessionId, blocking};
 
 use super::Actor;
@@ -91,7 +91,10 @@ impl Actor {
         self.lock()?;
         self.send_missed().await?;
         if was_running {
-            self.send_state(&Phase::Idle(None)).await;
+            let history = self.session.as_ref().map(|session| &session.history);
+            let interrupted = history.is_some_and(|history| history.was_interrupted());
+            let end = interrupted.then(|| TURN_INTERRUPTED.to_owned());
+            self.send_state(&Phase::Idle(end)).await;
         }
         Ok(())
     }

@@ -31,7 +31,7 @@ use crate::transport::Held;
 use crate::transport::message::notification_line;
 
 use super::effect::{Batch, Effect};
-use super::link::message::{Passed, Route};
+use super::link::message::Route;
 use super::machine::Machine;
 use super::open_session::OpenSession;
 use super::outcome::Refusal;
@@ -42,7 +42,7 @@ use super::{Client, Deps};
 use client_requests::{ClientAnswer, ClientRequests};
 use engine_events::{FromEngine, RunningTurn, TurnOutcome, panicked};
 use follow::Following;
-use front::{Front, FrontEvent, OwnPrompts};
+use front::{Front, FrontEvent, Lost, OwnPrompts};
 use links::Links;
 use own_front::{OfOwner, OwnFront};
 use replay::{ReplayOutcome, RunningReplay};
@@ -70,8 +70,10 @@ pub(super) struct Actor {
     fronts: u64,
     /// The prompts that the client has sent, as long as it may be shown them again.
     own_prompts: OwnPrompts,
+    /// The socket of an owner that gives no answer, as long as it gives none.
+    awaited: Option<String>,
     /// The requests that the owner will not answer.
-    lost: Vec<(Reply, Passed)>,
+    lost: Vec<Lost>,
     /// How many requests were passed on and are not answered yet.
     passing: usize,
     /// Whether the client is gone, so that the session is not taken over.
@@ -155,6 +157,8 @@ enum Event {
     Followed {
         grown: bool,
     },
+    /// An owner that gave no answer gives one again, or has ended.
+    OwnerAnswers,
 }
 
 impl Actor {
@@ -182,6 +186,7 @@ impl Actor {
             front: None,
             fronts: 0,
             own_prompts: OwnPrompts::default(),
+            awaited: None,
             lost: Vec::new(),
             passing: 0,
             left: false,
@@ -221,7 +226,7 @@ impl Actor {
                         self.follow_tool().await;
                     }
                     if self.wakes(&command) {
-                        let batch = self.succeed_owner().await;
+                        let batch = Box::pin(self.succeed_owner()).await;
                         self.perform(batch).await;
                     }
                     if self.session.is_none()
@@ -235,10 +240,11 @@ impl Actor {
                 Event::TaskResult(TaskResult::ClientAnswer(answer)) => self.client_answered(answer),
                 Event::TaskResult(TaskResult::Called(served)) => self.called(served),
                 Event::TaskResult(TaskResult::Front(number, event)) => {
-                    self.front_event(number, event).await
+                    Box::pin(self.front_event(number, event)).await
                 }
                 Event::Engine(FromEngine::Event(event)) => self.engine_event(event).await,
                 Event::Engine(FromEngine::TurnEnded(id, result)) => self.turn_ended(&id, result),
+                Event::OwnerAnswers => Box::pin(self.owner_answers()).await,
                 Event::Attached(result) => self.attached(*result),
                 Event::Replayed(result) => self.replayed(*result),
                 Event::Followed { grown } => {
@@ -368,6 +374,16 @@ impl Actor {
                 _ => std::future::pending().await,
             }
         };
+        let is_settled = self.machine.is_settled();
+        let owner = async {
+            match &self.awaited {
+                Some(socket) if is_settled => {
+                    self.deps.owners.not_silent(socket).await;
+                    Event::OwnerAnswers
+                }
+                _ => std::future::pending().await,
+            }
+        };
         let is_being_created = self.machine.is_being_created();
         let engine = async {
             match &mut self.session {
@@ -390,6 +406,7 @@ impl Actor {
             event = attach => event,
             event = engine => event,
             event = followed => event,
+            event = owner => event,
         }
     }
 

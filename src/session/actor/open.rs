@@ -99,10 +99,7 @@ impl Actor {
             None => store.create_with(&self.id, &header, first().chain(history())),
         });
         let log = created.map_err(|error| match error {
-            StoreError::Exists { .. } => Refusal::InUse {
-                message: "another process has just imported the session: load it again".into(),
-                holder: None,
-            },
+            StoreError::Exists { .. } => Refusal::Imported,
             error => error.into(),
         })?;
         if is_import {

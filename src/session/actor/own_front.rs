@@ -169,10 +169,10 @@ impl Actor {
                 front.offer(there);
                 Some(Command::Request(Request::WithdrawPrompt(id), held))
             }
-            Request::Leave => {
-                let there = Command::Request(Request::Leave, self.deps.wire.flow.hold(0));
-                front.offer(there);
-                Some(Command::Request(Request::Leave, held))
+            Request::Leave(leaving) => {
+                let there = Request::Leave(leaving.clone());
+                front.offer(Command::Request(there, self.deps.wire.flow.hold(0)));
+                Some(Command::Request(Request::Leave(leaving), held))
             }
             request => front.offer(Command::Request(request, held)),
         }

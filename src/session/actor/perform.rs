@@ -74,6 +74,7 @@ impl Actor {
                 // What another process has written precedes snapshots. What cannot be sent yet is
                 // sent before the answer.
                 self.send_missed().await.ok();
+                self.check_owner().await;
                 self.find_owner().await;
                 self.attach(how);
             }

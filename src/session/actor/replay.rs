@@ -24,7 +24,8 @@ pub(super) struct RunningReplay {
     pub(super) task: Option<JoinHandle<ReplayOutcome>>,
     /// The replay itself, when its task is done.
     pub(super) playback: Option<Playback>,
-    _busy: BusyGuard,
+    /// Counts as under way until the task is done. What follows is a request like any other.
+    busy: Option<BusyGuard>,
 }
 
 /// The result of a replay's thread.
@@ -42,6 +43,7 @@ impl Actor {
         let result = match (result, &mut self.replay) {
             (Ok(outcome), Some(replay)) => {
                 replay.task = None;
+                replay.busy = None;
                 replay.playback = Some(outcome.playback);
                 if let Some((opened, config)) = outcome.opened {
                     self.install(opened, config);
@@ -53,6 +55,7 @@ impl Actor {
                 tracing::error!(session = %self.id, %error, "the replay panicked");
                 if let Some(replay) = replay {
                     replay.task = None;
+                    replay.busy = None;
                 }
                 Err(failed())
             }
@@ -167,7 +170,7 @@ impl Actor {
         self.replay = Some(RunningReplay {
             task: Some(task),
             playback: None,
-            _busy: self.replays.begin(),
+            busy: Some(self.replays.begin()),
         });
     }
 

@@ -3,8 +3,11 @@
 //! Both ends are rejoin, perhaps of different releases: [`Attach::protocol`] says whether they
 //! understand each other. What is missing in a message of a later release has a default.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
+use crate::engine::ClientCapabilities;
 use crate::record::header::Implementation;
 use crate::record::metadata::MetadataChange;
 use crate::session::outcome::{Done, Refusal};
@@ -22,6 +25,12 @@ pub const DESCRIBE: &str = "_rejoin/describe";
 pub const PASS: &str = "_rejoin/pass";
 /// A notification of the client: [`Notified`].
 pub const NOTIFY: &str = "_rejoin/notify";
+
+/// Asks whether the process at the other end is alive, which answers at once. One of a release that
+/// does not know it answers with an error.
+pub const ALIVE: &str = "_rejoin/alive";
+/// How long it may take to answer that, and to admit a link.
+pub const ANSWER: Duration = Duration::from_secs(5);
 
 /// Notifies a client that the session is stopped on purpose, before the link ends.
 pub const STOPPED: &str = "_rejoin/stopped";
@@ -50,6 +59,9 @@ pub struct Attach {
     /// What the owner knows an actor of its own by, which serves its own client.
     #[serde(default)]
     pub key: Option<String>,
+    /// What the client can do. A front of an earlier release does not say that.
+    #[serde(default)]
+    pub abilities: Option<ClientCapabilities>,
 }
 
 /// What the owner says of the session, or why it is not the owner.
@@ -143,7 +155,7 @@ impl<R> Route<R> {
             Request::DeleteForAll(reply) => Self::Pass(reply, Passed::DeleteForAll),
             Request::Notify { method, params } => Self::Notify(Notified::Engine { method, params }),
             Request::Cancel { .. } => Self::Notify(Notified::Cancel),
-            Request::Leave => Self::Leave,
+            Request::Leave(_) => Self::Leave,
             request => Self::Here(Box::new(request)),
         }
     }

@@ -1,13 +1,19 @@
 //! The sessions that this process owns, for links.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::Mutex;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 
 use crate::session::registry::Command;
-use crate::sys::{SessionId, lock};
+use crate::store::Store;
+use crate::sys::{SessionId, blocking, lock};
+use crate::transport::{Form, LINE_LIMIT, connect};
+
+use super::message::ALIVE;
 
 /// The actors that own their sessions, on all connections of the process.
 #[derive(Debug, Default)]
@@ -15,6 +21,8 @@ pub struct Owners {
     actors: Mutex<HashMap<SessionId, (u64, mpsc::WeakUnboundedSender<Command>)>>,
     /// The clients in other processes of each session that has some.
     linked: Mutex<BTreeMap<SessionId, Vec<Linked>>>,
+    /// The sockets of processes that gave no answer in time, and have given none since.
+    silent: watch::Sender<BTreeSet<String>>,
     /// The last number that was given.
     last: AtomicU64,
     /// Whether there has been an owner.
@@ -86,8 +94,67 @@ impl Owners {
         lock(&self.actors).get(id)?.1.upgrade()
     }
 
+    /// Whether the process with this socket gave no answer in time, and has given none since.
+    pub(in crate::session) fn is_silent(&self, socket: &str) -> bool {
+        self.silent.borrow().contains(socket)
+    }
+
+    /// Waits until the process with this socket answers again, or has ended.
+    pub(in crate::session) async fn not_silent(&self, socket: &str) {
+        let mut silent = self.silent.subscribe();
+        // The sender is in `self`, so waiting cannot fail.
+        silent
+            .wait_for(|silent| !silent.contains(socket))
+            .await
+            .ok();
+    }
+
+    /// The process with this socket gave no answer in time. Until it does, or ends, it is not waited
+    /// for again.
+    pub(in crate::session) fn set_silent(self: &Arc<Self>, store: &Store, socket: &str) {
+        let is_new = self
+            .silent
+            .send_if_modified(|silent| silent.insert(socket.to_owned()));
+        if !is_new {
+            return;
+        }
+        let (owners, store, socket) = (self.clone(), store.clone(), socket.to_owned());
+        tokio::spawn(async move {
+            answers(&store, &socket).await;
+            owners
+                .silent
+                .send_if_modified(|silent| silent.remove(&socket));
+        });
+    }
+
     /// A number that no other link or owner has.
     pub(super) fn number(&self) -> u64 {
         self.last.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// How long to wait before a process is tried again that accepts no connections.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Waits until the process with this socket gives an answer, or has ended.
+async fn answers(store: &Store, socket: &str) {
+    let stream = loop {
+        match blocking(|| store.connect_to(socket)) {
+            Ok(stream) => break stream,
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                tokio::time::sleep(AGAIN).await;
+            }
+            Err(_) => return,
+        }
+    };
+    let Ok((wire, mut incoming)) = connect(stream.input, stream.output, LINE_LIMIT, Form::JsonRpc)
+    else {
+        return;
+    };
+    let call = wire.ask_at_once(ALIVE, "{}");
+    tokio::select! {
+        _ = call => {}
+        // The process sends nothing but the answer.
+        _ = incoming.next() => {}
     }
 }

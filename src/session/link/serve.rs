@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
+use crate::engine::ClientCapabilities;
 use crate::json::text_member;
 use crate::protocol::error::{INVALID_PARAMS, error_json};
 use crate::protocol::method::CANCEL_REQUEST;
@@ -15,7 +16,9 @@ use crate::sys::SessionId;
 use crate::sys::socket::Closer;
 use crate::transport::{ClientConnection, Incoming, Received, Request as Message, Responder};
 
-use super::message::{self, Attach, Attached, DESCRIBE, NOTIFY, Notified, PASS, PROTOCOL, Passed};
+use super::message::{
+    self, ALIVE, Attach, Attached, DESCRIBE, NOTIFY, Notified, PASS, PROTOCOL, Passed,
+};
 use super::owners::Owners;
 
 pub use super::message::ATTACH;
@@ -36,6 +39,8 @@ pub(in crate::session) struct Link {
     pub(in crate::session) client: Option<String>,
     /// Whether it is asked nothing.
     pub(in crate::session) observes: bool,
+    /// What it can do, if it has said so.
+    pub(in crate::session) abilities: Option<ClientCapabilities>,
     /// The id of its process.
     pub(in crate::session) pid: u32,
     /// When it came, in the form of the log.
@@ -117,6 +122,7 @@ pub async fn serve(
         name: asked.name,
         client: asked.client.map(|client| client.name),
         observes: asked.observe,
+        abilities: asked.abilities,
         pid: asked.pid,
         since: String::new(),
         key: asked.key,
@@ -129,6 +135,9 @@ pub async fn serve(
         match received {
             Received::Request(request) if request.method == DESCRIBE => {
                 post.send(LinkCommand::Describe(request.responder));
+            }
+            Received::Request(request) if request.method == ALIVE => {
+                request.responder.answer(&Ok("{}".to_owned()));
             }
             Received::Request(request) => pass(request, &busy, &post),
             Received::Notification { method, params } if method == CANCEL_REQUEST => {

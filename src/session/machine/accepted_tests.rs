@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::engine::Attached;
+use crate::engine::EngineError;
 use crate::session::machine::tests::{
     config, effects_and_states as effects, end_turn, failed, opened, update,
 };

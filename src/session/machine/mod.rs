@@ -167,7 +167,7 @@ impl<R> Machine<R> {
             // One that was passed on is withdrawn with its request.
             return self.withdraw_prompt(id);
         }
-        let is_cancel = matches!(request, Request::Cancel { .. } | Request::Leave);
+        let is_cancel = matches!(request, Request::Cancel { .. } | Request::Leave(_));
         let mut batch = Vec::new();
         if is_cancel || request.closes() {
             batch = self.withdraw_unaccepted();
@@ -381,7 +381,7 @@ impl<R> Machine<R> {
             Request::Notify { .. } if !is_open => Vec::new(),
             Request::Notify { method, params } => vec![Effect::Forward { method, params }],
             Request::Cancel { withdraw } => self.cancel(withdraw),
-            Request::Leave => self.cancel(true),
+            Request::Leave(leaving) => self.leave(&leaving),
             Request::WithdrawPrompt(id) => self.withdraw_prompt(&id),
             Request::Close(reply) => {
                 let mut batch = vec![Effect::Check, Effect::Answer(reply, Ok(Done::Closed))];

@@ -1,15 +1,16 @@
 //! What a session does with prompts: it has them answered, one at a time unless the engine takes
 //! more, holds those that may wait, and withdraws those that are not logged yet.
 
-use crate::engine::{Block, Ended, EngineError, Prompt, StopReason};
+use crate::engine::{Block, Ended, Prompt, StopReason};
 use crate::record::{Kind, OpenTurns};
+use crate::store::CALL_INTERRUPTED;
 
-use super::turns::WaitingPrompt;
+use super::turns::{Stop, WaitingPrompt};
 use super::{Machine, Purpose};
 use crate::session::effect::{Batch, Effect, Notification, Work, end_of};
 use crate::session::outcome::{Done, Refusal};
 use crate::session::phase::Phase;
-use crate::session::request::{AnswerDue, Request, TurnResult};
+use crate::session::request::{AnswerDue, Leaving, Request, TurnResult};
 
 /// The message of tool calls that a cancelled turn left open.
 const CANCELLED: &str = "Cancelled: the turn was cancelled before this tool call ended.";
@@ -64,6 +65,15 @@ impl<R> Machine<R> {
             return Vec::new();
         }
         vec![in_progress(prompt.reply)]
+    }
+
+    /// A prompt that was cancelled in another process before it began there. It waits for its turn to be
+    /// logged.
+    pub fn prompt_cancelled(&mut self, reply: R, message_id: String, params: String) {
+        self.prompts.push_back(WaitingPrompt {
+            cancelled: true,
+            ..WaitingPrompt::new(reply, AnswerDue::TurnEnds, message_id, params)
+        });
     }
 
     /// Begins the prompt that has waited longest, if it can begin.
@@ -159,16 +169,19 @@ impl<R> Machine<R> {
             return self.end(turn.reply, Err(refusal), end, recovery);
         }
         // A client that has cancelled gets that answer, whatever the engine returned, unless the
-        // engine reports the end itself.
-        let result = match result {
-            Ok(ended @ Ended::Reported(_)) => Ok(ended),
-            Ok(ended) if !turn.cancelled || ended.is_cancelled() => Ok(ended),
-            _ if turn.cancelled => Ok(Ended::Because(StopReason::Cancelled)),
-            result => result,
+        // engine reports the end itself. The end of the process is no cancellation.
+        let result = match (turn.stop, result) {
+            (Some(Stop::Interrupted), Ok(ended)) if !ended.is_cancelled() => Ok(ended),
+            (Some(Stop::Interrupted), _) => Err(Refusal::Interrupted),
+            (_, Ok(ended @ Ended::Reported(_))) => Ok(ended),
+            (Some(Stop::Cancelled), Ok(ended)) if ended.is_cancelled() => Ok(ended),
+            (Some(Stop::Cancelled), _) => Ok(Ended::Because(StopReason::Cancelled)),
+            (None, result) => result.map_err(Refusal::Engine),
         };
         match &result {
             Ok(ended) if ended.is_cancelled() => self.turns.interruption = Some(CANCELLED),
             Ok(_) => {}
+            Err(Refusal::Interrupted) => self.turns.interruption = Some(CALL_INTERRUPTED),
             Err(_) => self.turns.interruption = Some(FAILED),
         }
         let mut batch: Batch<R> = Vec::new();
@@ -194,7 +207,7 @@ impl<R> Machine<R> {
             Ok(Ended::Reported(params)) => Phase::Reported(params.clone()),
             _ => Phase::Idle(Some(end)),
         };
-        let result = result.map(Done::Stopped).map_err(Refusal::Engine);
+        let result = result.map(Done::Stopped);
         self.end(turn.reply, result, end, batch)
     }
 
@@ -245,12 +258,38 @@ impl<R> Machine<R> {
         for prompt in &mut self.prompts {
             prompt.cancelled = true;
         }
-        self.cancel_turns(withdraw)
+        self.stop_turns_for(withdraw, |_| Stop::Cancelled)
     }
 
-    fn cancel_turns(&mut self, withdraw: bool) -> Batch<R> {
+    /// The process is ending, or its client has gone. Prompts of others that wait are not logged, so
+    /// that another process can answer them.
+    pub(super) fn leave(&mut self, leaving: &Leaving) -> Batch<R> {
+        let why = |message_id: &str| {
+            if leaving.interrupts(message_id) {
+                Stop::Interrupted
+            } else {
+                Stop::Cancelled
+            }
+        };
         let mut batch = Vec::new();
-        if self.turns.cancel() {
+        for mut prompt in std::mem::take(&mut self.prompts) {
+            match why(&prompt.message_id) {
+                Stop::Interrupted => {
+                    batch.push(Effect::Answer(prompt.reply, Err(Refusal::Interrupted)));
+                }
+                Stop::Cancelled => {
+                    prompt.cancelled = true;
+                    self.prompts.push_back(prompt);
+                }
+            }
+        }
+        batch.extend(self.stop_turns_for(true, why));
+        batch
+    }
+
+    fn stop_turns_for(&mut self, withdraw: bool, why: impl Fn(&str) -> Stop) -> Batch<R> {
+        let mut batch = Vec::new();
+        if self.turns.stop(why) {
             batch.push(Effect::Cancel(Work::Turns));
         }
         if self.turns.is_empty() && self.reports.last.as_ref().is_some_and(|now| !now.is_idle()) {
@@ -273,7 +312,8 @@ impl<R> Machine<R> {
             return vec![Effect::Cancel(Work::Turn(message_id.to_owned()))];
         }
         // After `session/cancel` the client answers the requests itself.
-        self.cancel_turns(!self.turns.are_cancelled())
+        let withdraw = !self.turns.are_stopped();
+        self.stop_turns_for(withdraw, |_| Stop::Cancelled)
     }
 
     /// Refuses the prompts that would be answered when they are logged, and are not yet.
@@ -338,7 +378,7 @@ fn in_progress<R>(reply: R) -> Effect<R> {
 
 /// The payload of an `end` that could not be logged.
 fn not_logged(refusal: &Refusal) -> String {
-    end_of(&Err(EngineError::internal(refusal.to_string())))
+    end_of(&Err(refusal.clone()))
 }
 
 #[cfg(test)]

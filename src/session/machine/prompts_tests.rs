@@ -1,7 +1,7 @@
 //! Prompts that are answered at the end of their turns: those that wait, those that overlap.
 
 use super::*;
-use crate::engine::Attached;
+use crate::engine::{Attached, EngineError};
 use crate::session::machine::tests::{config, effects, end_turn, failed, opened, update};
 
 /// A prompt with an id of its own.
@@ -241,4 +241,58 @@ fn there_is_a_bound_to_prompts_that_overlap() {
     let refused = effects!(machine, request(numbered(OVERLAPPING)));
     let reason = "there is already an active prompt execution";
     assert_eq!(refused, format!("refuse p: {reason}"));
+}
+
+#[test]
+fn a_turn_that_ends_with_its_process_is_interrupted_unless_its_own_client_has_left() {
+    let cancelled = "append end and sync, answer a: Stopped(Cancelled)";
+    let interrupted = "append end and sync, refuse a: the turn was interrupted: the process that ran \
+                       it was asked to end";
+    let others = |others: &[&str]| Leaving::Client {
+        others: others.iter().map(|id| (*id).to_owned()).collect(),
+    };
+    for (leaving, end) in [
+        (others(&[]), cancelled),
+        (others(&["b"]), cancelled),
+        (others(&["a"]), interrupted),
+        (Leaving::Process, interrupted),
+    ] {
+        let mut machine = opened();
+        effects!(machine, request(named("a")));
+        let left = effects!(machine, request(Request::Leave(leaving)));
+        assert_eq!(left, "cancel turns, withdraw");
+        let stopped = Ended::Because(StopReason::Cancelled);
+        assert_eq!(effects!(machine, finished("a", Ok(stopped))), end);
+    }
+    // A turn that has come to its end by itself has ended so.
+    let mut machine = opened();
+    effects!(machine, request(named("a")));
+    effects!(machine, request(Request::Leave(Leaving::Process)));
+    assert_eq!(
+        effects!(machine, finished("a", Ok(end_turn()))),
+        "append end and sync, answer a: Stopped(EndTurn)"
+    );
+}
+
+#[test]
+fn a_prompt_that_waits_when_its_process_ends_is_left_to_the_next_one() {
+    let mut machine = opened();
+    effects!(machine, request(named("a")));
+    effects!(machine, request(cancel()));
+    effects!(machine, request(named("b")));
+    assert_eq!(
+        effects!(machine, request(Request::Leave(Leaving::Process))),
+        "refuse b: the turn was interrupted: the process that ran it was asked to end, \
+         withdraw"
+    );
+}
+
+#[test]
+fn a_prompt_that_was_cancelled_in_another_process_is_logged_and_never_begins() {
+    let mut machine = opened();
+    machine.prompt_cancelled("a", "a".to_owned(), "{}".to_owned());
+    assert_eq!(
+        crate::session::machine::tests::done(&mut machine, Vec::new()),
+        "claim, workspace, append prompt, skip a, append end and sync, answer a: Stopped(Cancelled)"
+    );
 }

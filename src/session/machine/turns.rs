@@ -15,9 +15,19 @@ pub(super) struct Turn<R> {
     pub(super) message_id: String,
     /// Where its end is answered. `None` if its prompt was answered when it was logged.
     pub(super) reply: Option<R>,
-    pub(super) cancelled: bool,
+    /// Why it was asked to stop, if it was.
+    pub(super) stop: Option<Stop>,
     /// Whether another turn ran at the same time, so that its end must name its prompt.
     pub(super) overlaps: bool,
+}
+
+/// Why a turn is to end early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// A client has cancelled it, or has gone.
+    Cancelled,
+    /// The process that runs it is ending, which its client has not asked for.
+    Interrupted,
 }
 
 /// A tool call that only a request for permission has shown.
@@ -92,7 +102,7 @@ impl<R> Turns<R> {
         self.running.push(Turn {
             message_id,
             reply,
-            cancelled: false,
+            stop: None,
             overlaps,
         });
     }
@@ -109,11 +119,13 @@ impl<R> Turns<R> {
         self.running.pop()
     }
 
-    /// Marks all of them as cancelled. False if they were.
-    pub(super) fn cancel(&mut self) -> bool {
+    /// Asks all of them to stop, for the reason that `why` has for a message id. The first reason
+    /// stays. False if all of them were asked before.
+    pub(super) fn stop(&mut self, why: impl Fn(&str) -> Stop) -> bool {
         let mut news = false;
-        for turn in &mut self.running {
-            news |= !mem::replace(&mut turn.cancelled, true);
+        for turn in self.running.iter_mut().filter(|turn| turn.stop.is_none()) {
+            turn.stop = Some(why(&turn.message_id));
+            news = true;
         }
         news
     }
@@ -125,12 +137,12 @@ impl<R> Turns<R> {
 
     /// Whether all of them were asked to stop, so that the next prompt can wait for their end.
     pub(super) fn are_ending(&self) -> bool {
-        !self.is_empty() && (self.failure.is_some() || self.are_cancelled())
+        !self.is_empty() && (self.failure.is_some() || self.are_stopped())
     }
 
-    /// Whether the client has cancelled all of them.
-    pub(super) fn are_cancelled(&self) -> bool {
-        self.running.iter().all(|turn| turn.cancelled)
+    /// Whether all of them were asked to stop.
+    pub(super) fn are_stopped(&self) -> bool {
+        self.running.iter().all(|turn| turn.stop.is_some())
     }
 
     /// Records the answer to a request for permission.

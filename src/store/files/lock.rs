@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::store::medium::{Holder, StoreError};
+use crate::sys::boot::own_start;
 use crate::sys::{DiskFile, SessionId, lock};
 
 use super::context::Folder;
@@ -86,6 +87,7 @@ impl Lock {
         let holder = Holder {
             ending: locked.ending,
             socket: self.folder.socket.get().cloned(),
+            started: own_start(),
             ..Holder::this_process(self.folder.client.get().map(String::as_str))
         };
         let path = self.folder.layout.hint(&self.id);

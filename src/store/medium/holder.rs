@@ -1,5 +1,7 @@
 //! The process that has a session open, as other processes report it.
 
+use std::num::NonZeroU64;
+
 use serde::{Deserialize, Serialize};
 
 /// The maximum length of a client's name, in bytes; longer names are truncated.
@@ -20,6 +22,9 @@ pub struct Holder {
     /// The name of the socket on which it can be reached, if it can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket: Option<String>,
+    /// When it began; see [`start_of`](crate::sys::boot::start_of).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<NonZeroU64>,
     /// Whether it is ending and about to release the session.
     #[serde(skip)]
     pub ending: bool,
@@ -33,6 +38,7 @@ impl Holder {
             host: gethostname::gethostname().to_string_lossy().into_owned(),
             client: client.map(shortened),
             socket: None,
+            started: None,
             ending: false,
         }
     }
@@ -108,6 +114,7 @@ mod tests {
             host: "vm".to_owned(),
             client: client.map(str::to_owned),
             socket: None,
+            started: None,
             ending: false,
         }
     }

@@ -215,6 +215,7 @@ impl Tables {
             id: row.get::<_, Option<Uuid>>(0).unwrap_or_default(),
             holder: Holder {
                 socket: None,
+                started: None,
                 host: row.get::<_, Option<String>>(1).unwrap_or_default(),
                 pid: row
                     .get::<_, Option<i64>>(2)

@@ -92,6 +92,11 @@ impl Closer {
     pub fn new(close: impl Fn() + Send + Sync + 'static) -> Self {
         Self(Arc::new(OnDrop(Box::new(close))))
     }
+
+    /// Closes the connection now.
+    pub fn close(&self) {
+        (self.0.0)();
+    }
 }
 
 impl Drop for OnDrop {

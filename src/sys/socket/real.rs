@@ -24,6 +24,9 @@ use super::{Stream, stream};
 /// The longest path of a socket that all systems accept, in bytes.
 pub(super) const LONGEST: usize = 100;
 
+/// How long to wait until a process has room for one more connection.
+const CONNECTS: Duration = Duration::from_secs(1);
+
 /// The extension of a socket.
 pub(super) const SOCKET: &str = "sock";
 
@@ -204,7 +207,36 @@ fn connect_to(path: &Path) -> io::Result<Stream> {
     if info.uid() != own {
         return Err(refused(path, "it belongs to another user"));
     }
-    Ok(stream(StdStream::connect(path)?))
+    Ok(stream(connect_within(path, CONNECTS)?))
+}
+
+/// Connects to a socket. While a process does not accept connections, as one that is stopped, only so
+/// many can wait; then this fails after a while with [`io::ErrorKind::TimedOut`].
+#[cfg(target_os = "linux")]
+fn connect_within(path: &Path, limit: Duration) -> io::Result<StdStream> {
+    use rustix::net::{
+        AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
+        sockopt::{Timeout, set_socket_timeout},
+    };
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(limit))?;
+    let address = SocketAddrUnix::new(path)?;
+    match rustix::io::retry_on_intr(|| connect(&socket, &address)) {
+        Err(Errno::AGAIN) => {
+            let why = "it does not accept connections";
+            return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+        }
+        connected => connected?,
+    }
+    set_socket_timeout(&socket, Timeout::Send, None)?;
+    Ok(StdStream::from(socket))
+}
+
+/// Connects to a socket. Other systems refuse a connection at once that cannot wait.
+#[cfg(not(target_os = "linux"))]
+fn connect_within(path: &Path, _: Duration) -> io::Result<StdStream> {
+    StdStream::connect(path)
 }
 
 impl Listener {
@@ -230,6 +262,8 @@ impl Listener {
             match accepted.and_then(|(socket, _)| admit(socket)) {
                 Ok(Some(stream)) => {
                     self.fails = false;
+                    // Another thread may have taken it.
+                    self.reserve.fill();
                     return stream;
                 }
                 Ok(None) => {}
@@ -404,6 +438,22 @@ mod tests {
         let long = root.path().join("x".repeat(90));
         fs::create_dir(&long).unwrap();
         passes_a_line(&long.join("run")).await;
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_process_that_accepts_nothing_is_not_waited_for() {
+        use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("full.sock");
+        let listener = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+        bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        listen(&listener, 0).unwrap();
+        // The system lets one wait.
+        let waiting = connect_to(&path).unwrap();
+        let error = connect_within(&path, Duration::from_millis(10)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
+        drop(waiting);
     }
 
     #[tokio::test]

@@ -10,7 +10,8 @@ use tempfile::TempDir;
 use crate::support::agent::{GUARD, Inbox};
 use crate::support::client::Client;
 use crate::support::command::{command, fails, runs};
-use crate::support::systems::{FOLDER, is_running};
+use crate::support::env;
+use crate::support::systems::{FOLDER, ask_to_end, is_running};
 use crate::support::wrapped::{self, Wrapped};
 
 /// How long to wait before looking again.
@@ -357,6 +358,98 @@ fn keys_in_the_command_line_of_a_host_are_neither_written_nor_shown() {
     };
     let mut written = files.map(read);
     assert!(written.all(|(_, bytes)| memchr::memmem::find(&bytes, b"hush-1").is_none()));
+}
+
+#[test]
+#[cfg(unix)]
+fn a_signal_to_a_host_interrupts_its_turns() {
+    for version in [1, 2] {
+        let stage = Stage::new();
+        let store = &stage.store();
+        let mut client = stage.client_of(&["--keep"], version);
+        let session = client.session();
+        let prompt = client.prompt(&session, "say begun ; hang");
+        until(store, |live| live["sessions"][0]["state"] == "running");
+        let process = host(&live(store));
+        ask_to_end(process);
+        let is_end = |message: &Value| match version {
+            1 => message["id"] == prompt && message.get("method").is_none(),
+            _ => message["params"]["update"]["stopReason"].is_string(),
+        };
+        let (_, end) = client.client.until(is_end);
+        let error = match version {
+            1 => &end["error"],
+            _ => &end["params"]["update"]["error"],
+        };
+        assert_eq!(error["code"], -32603, "{end}");
+        assert_eq!(error["data"]["error"], "interrupted", "{end}");
+        until(store, |_| !is_running(process));
+        let log = store.join(format!("sessions/{session}.jsonl"));
+        let log = std::fs::read_to_string(log).expect("it is there");
+        assert!(
+            log.contains("interrupted") && !log.contains("cancelled"),
+            "{log}"
+        );
+    }
+}
+
+#[test]
+fn the_last_session_that_is_stopped_ends_its_host_also_if_its_client_was_killed() {
+    for _ in 0..12 {
+        let stage = Stage::new();
+        let store = &stage.store();
+        let mut client = stage.client(&["--keep"]);
+        let session = client.session();
+        client.prompt(&session, "hang");
+        until(store, |live| live["sessions"][0]["state"] == "running");
+        client.kill();
+        until(store, |live| live["hosts"][0]["clients"] == json!([]));
+        assert!(runs(store, &["stop", &session]).contains("has ended"));
+        assert!(no_hosts(&live(store)));
+        stage.agent.gone().expect("it has ended, too");
+    }
+}
+
+#[test]
+fn clients_that_come_while_everything_is_stopped_have_the_next_host() {
+    let stage = Stage::new();
+    for _ in 0..3 {
+        // Each of them is served, or its test fails in `client`.
+        std::thread::scope(|scope| {
+            let start = || stage.client(&["--keep"]).end();
+            start();
+            for _ in 0..6 {
+                scope.spawn(start);
+            }
+            scope.spawn(|| runs(&stage.store(), &["stop", "--all"]));
+        });
+    }
+}
+
+/// `RUN_SLOW_TESTS` waits for the 10 seconds that an agent has for a cancellation.
+#[test]
+fn all_sessions_are_stopped_at_once() {
+    if !env::slow() {
+        return;
+    }
+    let stage = Stage::new();
+    let store = &stage.store();
+    let mut client = stage.client(&["--keep"]);
+    let sessions: Vec<_> = (0..4).map(|_| client.session()).collect();
+    for session in &sessions {
+        client.prompt(session, "hang-hard");
+    }
+    until(store, |live| {
+        let running = live["sessions"].as_array().expect("a list").iter();
+        running
+            .filter(|session| session["state"] == "running")
+            .count()
+            == 4
+    });
+    let begun = Instant::now();
+    let stopped = runs(store, &["stop", "--all"]);
+    assert_eq!(stopped.trim(), "stopped 4 sessions; 1 process ended");
+    println!("{:.2} s", begun.elapsed().as_secs_f64());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Sessions that several clients have open, in processes that come and go.
 
 mod behind;
+mod hung;
 mod peer;
 mod random;
 mod redeploy;

@@ -96,3 +96,26 @@ fn a_request_before_a_close_is_answered() {
     owner.leave();
     other.leave();
 }
+
+#[test]
+fn a_prompt_in_a_session_that_is_deleted_meanwhile_is_cancelled_or_finds_no_session() {
+    for _ in 0..8 {
+        let folder = tempfile::tempdir().unwrap();
+        let mut peers = [(); 3].map(|()| Peer::start(folder.path(), 1));
+        let session = peers[0].new_session();
+        peers[0].turn(&session, "/echo one");
+        let [_, other, third] = &mut peers;
+        other.load(&session).unwrap();
+        third.load(&session).unwrap();
+        let force = json!({ "sessionId": session, "_meta": { "rejoin": { "force": true } } });
+        let deleted = third.begin("session/delete", force);
+        let answer = other.turn(&session, "/slow 600");
+        let ended = &answer["result"]["stopReason"] == "cancelled"
+            || &answer["error"]["data"]["error"] == "session_not_found";
+        assert!(ended, "{answer}");
+        third.wait(|peer| !peer.waiting.contains(&deleted));
+        for peer in peers {
+            peer.leave();
+        }
+    }
+}

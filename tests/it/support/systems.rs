@@ -138,6 +138,22 @@ pub(crate) fn ask_to_end(process: u32) {
     assert!(asked.is_some_and(|asked| asked.status.success()), "{kill}");
 }
 
+/// Has a process hang: nothing of it runs until it goes on.
+#[cfg(unix)]
+pub(crate) fn pause(process: u32) {
+    let paused = output("sh", &["-c", &format!("kill -STOP {process}")]);
+    assert!(
+        paused.is_some_and(|paused| paused.status.success()),
+        "{process}"
+    );
+}
+
+/// Has it go on.
+#[cfg(unix)]
+pub(crate) fn go_on(process: u32) {
+    output("sh", &["-c", &format!("kill -CONT {process}")]);
+}
+
 /// Ends a process at once. It may have ended this very moment.
 pub(crate) fn kill(process: u32) {
     if cfg!(windows) {
