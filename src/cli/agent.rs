@@ -46,7 +46,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
         path,
         agent: args.chosen.clone(),
         store,
-        guard: std::env::current_exe().ok(),
+        launch: store::launch(global)?,
         exit_timeout: args.options.exit_timeout.or_forever(),
         policy: args.options.policy(global, true, &[])?,
     });

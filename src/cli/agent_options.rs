@@ -1,12 +1,15 @@
 //! The options of the commands that pass prompts on to another agent.
 
 use std::ffi::OsString;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::agent::{DOWNLOAD_TIMEOUT, Policy, Recall, may_download};
+use crate::engine::agent::{DOWNLOAD_TIMEOUT, Policy, Reach, Recall, may_download};
+use crate::store::place;
 
 use super::exit::Failure;
 use super::global::Global;
+use super::lend::Lender;
 use super::size::bytes;
 use super::timeout::Timeout;
 use super::{serve, sources, store};
@@ -40,6 +43,21 @@ pub(super) struct Args {
 }
 
 impl Args {
+    /// How `rejoin mcp` reaches the conversations. What leads to a database stays with this process.
+    fn reach(&self, global: &Global, lists_tools: bool) -> Result<Reach, Failure> {
+        let (store, sources) = (store::named(global)?, self.serve.sources());
+        if place::is_address(&store) {
+            let sources = sources.live(global, lists_tools)?;
+            return Ok(Reach::Through(Arc::new(Lender::new(store, sources))));
+        }
+        let sources = sources.named(global, lists_tools)?;
+        Ok(Reach::Directly {
+            store,
+            env: sources::folders(&sources),
+            sources,
+        })
+    }
+
     /// How an agent with this command is treated. `lists_tools` is as for `serve::on`.
     pub(super) fn policy(
         &self,
@@ -49,13 +67,8 @@ impl Args {
     ) -> Result<Policy, Failure> {
         let recall = match std::env::current_exe() {
             Ok(command) if self.serve.persists() => {
-                let sources = self.serve.sources().named(global, lists_tools)?;
-                Some(Recall {
-                    command,
-                    store: store::named(global)?,
-                    env: sources::folders(&sources),
-                    sources,
-                })
+                let reach = self.reach(global, lists_tools)?;
+                Some(Recall { command, reach })
             }
             _ => None,
         };

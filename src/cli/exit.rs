@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::store::StoreError;
+use crate::store::{Holder, StoreError};
 
 use super::global::Global;
 use super::note::note;
@@ -29,6 +29,10 @@ Exit codes: 0 success, 1 failure, 2 invalid command line, 3 session not found, 4
 /// What to do if a folder is no store.
 pub(super) const ANOTHER: &str =
     "name an empty folder, a new one or a store with --store or REJOIN_STORE";
+
+/// What to do if a session is open in a process that other processes do not reach.
+pub(super) const OUT_OF_REACH: &str = "close the session in its client; from a process of a store in \
+    a database, `rejoin sessions take-over` takes it";
 
 /// What to do if a database does not answer.
 pub(super) const UNREACHABLE: &str = "check the address, and that the database runs";
@@ -111,8 +115,9 @@ impl From<StoreError> for Failure {
             _ if matches!(error, StoreError::OfAnother { .. }) => failure.hint(ANOTHER),
             _ if matches!(error, StoreError::Unreachable { .. }) => failure.hint(UNREACHABLE),
             NOT_FOUND => failure.hint("run `rejoin sessions list` to see available sessions"),
-            IN_USE => failure
+            IN_USE if error.holder().is_some_and(Holder::can_be_reached) => failure
                 .hint("close the session there first, or stop the session with `rejoin stop`"),
+            IN_USE => failure.hint(OUT_OF_REACH),
             _ => failure,
         }
     }

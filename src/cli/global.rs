@@ -96,10 +96,18 @@ impl Global {
         is_empty && std::env::var_os(STORE).is_none_or(|store| !store.is_empty())
     }
 
-    /// Adds the store to each rejoin command that a message suggests, so that it finds the same
-    /// sessions.
+    /// Adds the store to each rejoin command that a message suggests and that names none, so that it
+    /// finds the same sessions.
     pub(super) fn with_store(&self, text: &str) -> String {
-        text.replace("`rejoin ", &format!("`{} ", self.command()))
+        let command = self.command();
+        let complete = |(place, part): (usize, &str)| match part.strip_prefix("rejoin ") {
+            Some(rest) if place % 2 == 1 && !rest.contains("--store") => {
+                format!("{command} {rest}")
+            }
+            _ => part.to_owned(),
+        };
+        let parts = text.split('`').enumerate().map(complete);
+        parts.collect::<Vec<_>>().join("`")
     }
 
     fn command(&self) -> String {

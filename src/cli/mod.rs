@@ -15,6 +15,7 @@ pub mod import;
 mod keep;
 mod known_agents;
 mod late;
+mod lend;
 mod log_lines;
 pub mod live;
 pub mod logging;

@@ -135,7 +135,7 @@ fn line_limit(text: &str) -> Result<usize, String> {
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
-    let engine = LocalEngine::guarded_by(std::env::current_exe().ok());
+    let engine = LocalEngine::launching(store::launch(global)?);
     let input = stdio::input().map_err(Failure::cannot_start)?;
     on(global, args, true, Arc::new(engine), input)
 }

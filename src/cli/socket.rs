@@ -21,7 +21,7 @@ use crate::sys::socket::{Closer, Stream};
 use crate::sys::{SessionId, boot};
 use crate::transport::message::request_line;
 
-use super::exit::{Failure, IN_USE};
+use super::exit::{Failure, IN_USE, OUT_OF_REACH};
 
 /// How long a process may take to say what it has, before it is listed without that.
 pub(super) const DESCRIBED: Duration = Duration::from_secs(2);
@@ -176,7 +176,11 @@ pub(super) fn unreachable(holder: &Holder, why: &str) -> Failure {
             "process {pid} on {host} has the session open and cannot be asked to stop it: {why}"
         ),
     )
-    .hint("end that process, or close the session in its client")
+    .hint(if holder.can_be_reached() {
+        "end that process, or close the session in its client"
+    } else {
+        OUT_OF_REACH
+    })
 }
 
 /// A process that serves a client.

@@ -2,12 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::store::{Store, StoreError, place};
+use crate::engine::process::Launch;
+use crate::store::{Store, place};
+use crate::sys::environment::keep_private;
 use crate::sys::{Sys, folders};
 
 use super::exit::Failure;
 use super::global::Global;
 use super::terminal::busy;
+
+/// How the names of our variables about stores begin.
+const OF_STORE: &str = "REJOIN_STORE";
 
 /// The store's folder, which is no file, nor below one, or its address.
 pub(super) fn root(global: &Global) -> Result<PathBuf, Failure> {
@@ -72,15 +77,35 @@ pub(super) fn absolute(root: &Path) -> Result<PathBuf, Failure> {
     )
 }
 
-/// Whether there is a store at `root`. Creates nothing. A terminal shows if a database is slow to answer.
-pub(super) fn is_there(root: &Path, sys: &Sys) -> Result<bool, StoreError> {
+/// How engines start programs: without what leads to a store in a database. With a store in a folder,
+/// they get our environment as it is.
+pub(super) fn launch(global: &Global) -> Result<Launch, Failure> {
+    let named = named(global)?;
+    let withheld = if place::is_address(&named) {
+        let all = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        let of_store = all.filter(|name| name.starts_with(OF_STORE));
+        keep_private();
+        of_store.chain(Store::variables(&named)).collect()
+    } else {
+        Vec::new()
+    };
+    Ok(Launch {
+        guard: std::env::current_exe().ok(),
+        withheld,
+    })
+}
+
+/// Whether there is a store at `root`. Creates nothing. A database without the tables of one is a
+/// failure: more likely its name is wrong. A terminal shows if it is slow to answer.
+pub(super) fn is_there(root: &Path, sys: &Sys) -> Result<bool, Failure> {
     if !place::is_address(root) {
-        return Store::is_at(root, sys);
+        return Ok(Store::is_at(root, sys)?);
     }
-    busy(
+    let is_there = busy(
         || format!("Connecting to {} …", place::shown(root)),
         || Store::is_at(root, sys),
-    )
+    )?;
+    is_there.then_some(true).ok_or_else(|| missing(root))
 }
 
 /// That a store cannot be where a file is.

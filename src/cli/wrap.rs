@@ -12,7 +12,7 @@ use super::exit::Failure;
 use super::global::Global;
 use super::note::note;
 use super::terminal::stdin_is_terminal;
-use super::{agent_options, agents, serve};
+use super::{agent_options, agents, serve, store};
 
 /// How to wrap an agent.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
@@ -46,7 +46,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     let program = Program {
         command: args.command.clone(),
         env: Vec::new(),
-        guard: std::env::current_exe().ok(),
+        launch: store::launch(global)?,
         exit_timeout: args.agent.exit_timeout.or_forever(),
     };
     let engine = WrappedEngine::new(

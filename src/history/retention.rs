@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::index::{Catalog, Listed, Summary};
 use crate::store::{Store, StoreError};
-use crate::sys::{SessionId, Timestamp};
+use crate::sys::{SessionId, Timestamp, with_causes};
 
 /// How long a session that was never prompted is kept. Editors create one at each start.
 const UNPROMPTED_KEPT: Duration = Duration::from_hours(7 * 24);
@@ -111,7 +111,8 @@ pub fn expire_some(
     let sessions = match catalog.every(after) {
         Ok(sessions) => sessions,
         Err(error) => {
-            tracing::warn!(%error, "cannot determine which sessions have expired");
+            let why = with_causes(&error);
+            tracing::warn!(why, "cannot determine which sessions have expired");
             return None;
         }
     };

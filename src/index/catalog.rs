@@ -113,6 +113,9 @@ pub enum ListError {
     /// The folder of the sessions cannot be read.
     #[error("cannot read the folder of the sessions")]
     Folder(#[from] StoreError),
+    /// The database of the store has failed.
+    #[error(transparent)]
+    Database(StoreError),
     /// The catalog cannot be kept in memory, either.
     #[error(transparent)]
     Storage(#[from] DatabaseError),

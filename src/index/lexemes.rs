@@ -74,13 +74,12 @@ impl Lexemes {
     pub(super) fn query(&self, term: &Term) -> Result<String> {
         let mut choices = Vec::new();
         for phrase in term.phrases() {
-            let words: Vec<_> = self
-                .split(phrase)?
-                .iter()
-                .map(|word| quoted(word))
-                .collect();
+            let words = self.split(phrase)?;
+            // No vector has it.
+            let is_too_long = words.iter().any(|word| word.len() > LONGEST);
+            let words: Vec<_> = words.iter().map(|word| quoted(word)).collect();
             let end = if term.is_prefix() { ":*" } else { "" };
-            if !words.is_empty() {
+            if !words.is_empty() && !is_too_long {
                 choices.push(format!("({}{end})", words.join(" <-> ")));
             }
         }
@@ -124,6 +123,8 @@ mod tests {
             assert_eq!(lexemes.queries(&search).unwrap(), expected);
         }
         assert_eq!(lexemes.vectors("").unwrap(), [""; 0]);
+        let long = Search::parse(&"x".repeat(LONGEST + 1)).unwrap();
+        assert_eq!(lexemes.queries(&long).unwrap(), [""]);
     }
 
     #[test]

@@ -156,7 +156,9 @@ impl Tables {
                 WITH mine AS (UPDATE @.session SET text_len = -1
                     WHERE no = $1 AND text_len = $2 AND text_from = $3 AND text_pieces = $4
                     RETURNING no)
-                DELETE FROM @.words w USING mine WHERE w.no = mine.no AND w.piece >= $4";
+                DELETE FROM @.words w
+                USING mine, (SELECT set_config('synchronous_commit', 'off', true)) AS mode
+                WHERE w.no = mine.no AND w.piece >= $4";
             let known = vec![int(old.no), int(old.len), int(old.from), int(old.pieces)];
             self.keep(sql, known)?;
         }
@@ -177,7 +179,8 @@ impl Tables {
                 RETURNING no)
             INSERT INTO @.words (no, piece, field, part, start, vec)
             SELECT mine.no, row.piece, row.field, row.part, row.start, row.vec::tsvector
-            FROM mine, unnest($7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[])
+            FROM (SELECT set_config('synchronous_commit', 'off', true)) AS mode, mine,
+                unnest($7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[])
                 AS row (piece, field, part, start, vec)
             ON CONFLICT DO NOTHING";
         let params = vec![
@@ -231,7 +234,8 @@ impl Tables {
             .collect();
         let columns = (!fields.is_empty()).then_some(&columns[..]);
         let sought = self.sought_in(search, columns)?;
-        if sought.is_empty() {
+        // A word that no vector can have has no query.
+        if sought.is_empty() || sought.iter().any(|sought| sought.query.is_empty()) {
             return Ok(Vec::new());
         }
         let any = sought.iter().map(|sought| format!("({})", sought.query));

@@ -63,7 +63,12 @@ impl Tables {
 
     /// Runs a statement that keeps what was read, if this role may do that.
     pub(super) fn keep(&self, sql: &str, params: Vec<Param>) -> Result<(), ListError> {
-        if !self.only_reads() && !self.database.change(sql, params)? {
+        let changed = || {
+            self.database
+                .change(sql, params)
+                .map_err(ListError::Database)
+        };
+        if !self.only_reads() && !changed()? {
             self.only_reads.store(true, Ordering::Relaxed);
         }
         Ok(())
@@ -146,7 +151,7 @@ impl Tables {
     }
 
     pub(super) fn ask(&self, sql: &str, params: Vec<Param>) -> Result<Vec<Row>, ListError> {
-        Ok(self.database.ask(sql, params)?)
+        self.database.ask(sql, params).map_err(ListError::Database)
     }
 
     /// Reads logs that have no summary yet, such as copies of other stores.
@@ -229,8 +234,10 @@ impl Tables {
             UPDATE @.session s SET summary = row.summary, scanned = row.scanned, cwd = row.cwd,
                 source = row.source, known_as = row.known_as, updated_at = row.updated_at,
                 prompted_at = row.prompted_at, restored_at = row.restored_at,
-                archived = row.archived, prompts = row.prompts
-            FROM known, unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) AS row (id, summary,
+                archived = row.archived, prompts = row.prompts,
+                noted_at = (extract(epoch from clock_timestamp()) * 1000)::bigint
+            FROM known, (SELECT set_config('synchronous_commit', 'off', true)) AS mode, 
+                unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) AS row (id, summary,
                 scanned, cwd, source, known_as, updated_at, prompted_at, restored_at, archived, prompts)
             WHERE s.no = known.no AND s.id = row.id
                 AND (s.summary IS NULL OR s.scanned <= row.scanned)";
@@ -269,7 +276,9 @@ impl Tables {
         if ids.is_empty() {
             return Ok(());
         }
-        let sql = "INSERT INTO @.agent_id (session, agent, id) SELECT * FROM unnest($1, $2, $3)
+        let sql = "INSERT INTO @.agent_id (session, agent, id)
+                   SELECT row.* FROM (SELECT set_config('synchronous_commit', 'off', true)) AS mode,
+                       unnest($1, $2, $3) AS row
                    ON CONFLICT DO NOTHING";
         self.keep(sql, vec![uuids(sessions), texts(agents), texts(ids)])
     }

@@ -1,6 +1,7 @@
 //! One client's connection: its handshake, its messages, and its end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::engine::relay::Patience;
 use crate::json::string_member;
@@ -8,6 +9,7 @@ use crate::protocol::ProtocolVersion;
 use crate::protocol::method::{CANCEL_REQUEST, INITIALIZE, SESSION_CANCEL};
 use crate::session::Registry;
 use crate::sys::socket::Closer;
+use crate::sys::waiter::Waiter;
 use crate::transport::{ClientConnection, Incoming, Received, Request};
 
 use super::error::{self, Error};
@@ -17,6 +19,9 @@ use super::serve::stalled;
 use super::shutdown::{
     END_OF_INPUT, END_OF_INPUT_WRAPPED, GRACE, Limits, SIGNAL, UnderWay, shutdown,
 };
+
+/// How long it may take to look up in the store what a message is about.
+const LOOK_UP: Duration = Duration::from_secs(5);
 
 /// A client with which the process does not end.
 #[derive(Debug)]
@@ -104,9 +109,13 @@ impl<'a> Connection<'a> {
 
     /// Serves messages until the end of input.
     async fn serve(&mut self, mut incoming: Incoming) {
-        while let Some(message) = incoming.next().await {
-            self.message(message).await;
-        }
+        let served = async {
+            while let Some(message) = incoming.next().await {
+                self.message(message).await;
+            }
+        };
+        // Other messages wait meanwhile.
+        Waiter::at_most(LOOK_UP).scope(served).await;
     }
 
     async fn message(&mut self, message: Received) {

@@ -15,6 +15,11 @@ use super::process::Process;
 const AFTER: Duration = Duration::from_secs(10);
 /// The time between clean-ups.
 const AGAIN: Duration = Duration::from_hours(6);
+/// The same for processes that are gone before that.
+const EVERY_DAY: Duration = Duration::from_hours(24);
+/// The longest time by which a process of a store in a database begins later: many may have begun at
+/// the same moment.
+const SPREAD: Duration = Duration::from_mins(1);
 /// How long a process may clean up at its end.
 const AT_THE_END: Duration = Duration::from_millis(300);
 /// The pause between two steps.
@@ -56,34 +61,59 @@ async fn count(process: &Process) {
 }
 
 async fn maintain(process: &Process) {
-    tokio::time::sleep(AFTER).await;
+    tokio::time::sleep(AFTER + delay(process)).await;
     rest(process).await;
     audit(process).await;
-    clean_up(process, When::Idle).await;
+    clean_up_if_due(process).await;
     read_words(process).await;
     loop {
         tokio::time::sleep(AGAIN).await;
         rest(process).await;
-        clean_up(process, When::Idle).await;
+        clean_up_if_due(process).await;
     }
+}
+
+/// By how much this process begins later than others.
+fn delay(process: &Process) -> Duration {
+    if !process.store().is_some_and(Store::waits) {
+        return Duration::ZERO;
+    }
+    let random = process.sys().ids.uuid().as_u128() % 1000;
+    SPREAD.mul_f64(f64::from(u16::try_from(random).unwrap_or_default()) / 1000.0)
 }
 
 /// Cleans up at the end of a process, which may be too short-lived for anything else, unless that was
 /// done within a day.
 pub(super) async fn clean_up_at_the_end(process: &Process) {
-    let Some(store) = process.store() else {
-        return;
-    };
-    if !store.is_there().unwrap_or(false) {
-        return;
-    }
-    let now = process.sys().clock.now();
-    let is_due = |cleaned: LastCleanup| cleaned.is_due(now, millis(process.options().expire_after));
-    if store.last_cleanup().is_none_or(is_due) {
-        let done = tokio::time::timeout(AT_THE_END, clean_up(process, When::AtOnce)).await;
-        if done.is_err() {
-            tracing::debug!("there was not enough time to clean up");
+    let cleaned = async {
+        if is_due(process, EVERY_DAY).await {
+            clean_up(process, When::AtOnce).await;
         }
+    };
+    if tokio::time::timeout(AT_THE_END, cleaned).await.is_err() {
+        tracing::debug!("there was not enough time to clean up");
+    }
+}
+
+/// Whether there is a store that no process has cleaned up for so long.
+async fn is_due(process: &Process, age: Duration) -> bool {
+    let Some(store) = process.store().cloned() else {
+        return false;
+    };
+    let now = process.sys().clock.now();
+    let expire_after = millis(process.options().expire_after);
+    let look = spawn_blocking(move || {
+        let is_due = |cleaned: LastCleanup| cleaned.is_due(now, age, expire_after);
+        store.is_there().unwrap_or(false) && store.last_cleanup().is_none_or(is_due)
+    });
+    look.await.unwrap_or(false)
+}
+
+/// Cleans up. A database has many processes: one of them is enough.
+async fn clean_up_if_due(process: &Process) {
+    let is_shared = process.store().is_some_and(Store::waits);
+    if !is_shared || is_due(process, AGAIN / 2).await {
+        clean_up(process, When::Idle).await;
     }
 }
 

@@ -110,8 +110,11 @@ impl Process {
                 store.take_over_all();
             }
             store.announce_socket();
-            if let Err(error) = store.prepare() {
-                // Requests report it to the client; the disk may be back by then.
+            // Requests report it to the client; the disk may be back by then. A database is asked when
+            // it is needed: the client does not wait for it before.
+            if !store.waits()
+                && let Err(error) = store.prepare()
+            {
                 tracing::error!(%error, "sessions cannot be kept");
             }
             store

@@ -31,8 +31,10 @@ impl Growth {
     pub(super) fn of(&self, store: &Store, id: &SessionId) -> (Arc<Notify>, bool) {
         let grown = awaited_in(&self.awaited, id);
         let watch = self.watch.get_or_init(|| {
-            let awaited = Arc::clone(&self.awaited);
-            let begun = blocking(|| store.watch(move |id| notify(&awaited, id.as_ref())));
+            let (wanted, awaited) = (Arc::clone(&self.awaited), Arc::clone(&self.awaited));
+            let wanted = move || awaited_now(&wanted);
+            let begun =
+                blocking(|| store.watch_some(wanted, move |id| notify(&awaited, id.as_ref())));
             let failed = |error| {
                 tracing::warn!(%error, "sessions of other processes are looked at each second");
             };
@@ -57,14 +59,26 @@ impl Growth {
 fn awaited_in(all: &Mutex<Awaited>, id: &SessionId) -> Arc<Notify> {
     let notify = Arc::new(Notify::new());
     let mut awaited = lock(all);
-    awaited.retain(|_, all| {
-        all.retain(|notify| notify.strong_count() > 0);
-        !all.is_empty()
-    });
+    forget_unused(&mut awaited);
     // Each client of a host follows it by itself.
     let all = awaited.entry(id.clone()).or_default();
     all.push(Arc::downgrade(&notify));
     notify
+}
+
+/// The sessions that are awaited.
+fn awaited_now(all: &Mutex<Awaited>) -> Vec<SessionId> {
+    let mut awaited = lock(all);
+    forget_unused(&mut awaited);
+    awaited.keys().cloned().collect()
+}
+
+/// Forgets sessions that nobody awaits any longer.
+fn forget_unused(awaited: &mut Awaited) {
+    awaited.retain(|_, all| {
+        all.retain(|notify| notify.strong_count() > 0);
+        !all.is_empty()
+    });
 }
 
 /// Notifies those that wait for this session, or for any if it is unknown which one has grown.

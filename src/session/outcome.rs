@@ -110,6 +110,14 @@ pub enum Refusal {
     Gone,
 }
 
+impl Refusal {
+    /// Whether the log may be recovered at once: a database that does not answer is not asked again
+    /// before something needs it.
+    pub(super) fn is_of_disk(&self) -> bool {
+        !matches!(self, Self::Unreachable(_))
+    }
+}
+
 impl From<StoreError> for Refusal {
     fn from(error: StoreError) -> Self {
         let message = error.to_string();

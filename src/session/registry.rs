@@ -1,6 +1,7 @@
 //! The sessions of one connection, by id: starts an actor for each that gets a request.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::engine::SessionConfig;
 use crate::store::Reader;
+use crate::sys::waiter::Waiter;
 use crate::sys::{SessionId, blocking, lock};
 use crate::transport::Held;
 
@@ -50,6 +52,63 @@ pub(super) enum Command {
 /// How long a session may take before what comes after it no longer waits.
 const HELD_UP: Duration = Duration::from_secs(1);
 
+/// Sends messages to one actor.
+#[derive(Clone, Debug)]
+struct Mail {
+    sender: mpsc::UnboundedSender<Command>,
+    /// For whom the actor works: it waits for the store, and reads no message meanwhile.
+    waiter: Waiter,
+    ends: Ends,
+}
+
+/// How many messages that end the running turns an actor has not read yet. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ends(Arc<AtomicUsize>);
+
+impl Ends {
+    /// Whether there is one.
+    pub(super) fn any(&self) -> bool {
+        self.0.load(Ordering::Acquire) > 0
+    }
+
+    /// The actor has read a message.
+    pub(super) fn read(&self, command: &Command) {
+        if command.ends_turns() {
+            // Another actor may have passed it on.
+            let fewer = |unread: usize| unread.checked_sub(1);
+            self.0
+                .fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer)
+                .ok();
+        }
+    }
+}
+
+impl Command {
+    /// Whether it cancels the turns that run, and those that wait for them.
+    fn ends_turns(&self) -> bool {
+        let Self::Request(request, _) = self else {
+            return false;
+        };
+        matches!(
+            request,
+            Request::Cancel { .. } | Request::Leave(Leaving::Client { .. })
+        )
+    }
+
+    /// Whether nobody wants to wait long for what the session does at the moment.
+    fn hurries(&self) -> bool {
+        match self {
+            Self::Request(request, _) => {
+                let leaves_or_withdraws =
+                    matches!(request, Request::Leave(_) | Request::WithdrawPrompt(_));
+                self.ends_turns() || request.closes() || leaves_or_withdraws
+            }
+            Self::Detach | Self::Stop(_) => true,
+            _ => false,
+        }
+    }
+}
+
 /// The messages to one actor, in order.
 pub(super) type Mailbox = mpsc::UnboundedReceiver<Command>;
 
@@ -78,7 +137,7 @@ struct Shared {
     ending: CancellationToken,
     /// Unbounded, because the sender must not wait. Its content counts in the connection's flow,
     /// which bounds it: no more is read.
-    actors: Mutex<HashMap<SessionId, mpsc::UnboundedSender<Command>>>,
+    actors: Mutex<HashMap<SessionId, Mail>>,
     /// The session that was sent the last command.
     last: Mutex<Option<SessionId>>,
     /// The name of the client, once it is known.
@@ -239,19 +298,25 @@ impl Registry {
             return;
         }
         let (sender, mailbox) = mpsc::unbounded_channel();
-        offer(Some(&sender), command);
         let replays = self.shared.replays.clone();
         let (deps, client) = (self.shared.deps.clone(), self.client.clone());
         let messages = (sender.downgrade(), mailbox);
-        let actor = Actor::new(id.clone(), deps, client, replays, messages);
-        actors.insert(id.clone(), sender);
+        let (waiter, ends) = (Waiter::new(), Ends::default());
+        let actor = Actor::new(id.clone(), deps, client, replays, (messages, ends.clone()));
+        let mail = Mail {
+            sender,
+            waiter: waiter.clone(),
+            ends,
+        };
+        offer(Some(&mail), command);
+        actors.insert(id.clone(), mail);
         let registry = self.clone();
         let id = id.clone();
         let alive = self.shared.alive.begin();
-        tokio::spawn(async move {
+        tokio::spawn(waiter.scope(async move {
             actor.run(|mailbox| registry.retire(&id, mailbox)).await;
             drop(alive);
-        });
+        }));
     }
 
     /// Whether this session has an actor.
@@ -345,15 +410,23 @@ impl Registry {
         ids
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, mpsc::UnboundedSender<Command>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Mail>> {
         lock(&self.shared.actors)
     }
 }
 
 /// Sends a command. Returns it if there is no actor to receive it.
-fn offer(actor: Option<&mpsc::UnboundedSender<Command>>, command: Command) -> Option<Command> {
-    match actor {
-        Some(actor) => actor.send(command).err().map(|error| error.0),
-        None => Some(command),
+fn offer(actor: Option<&Mail>, command: Command) -> Option<Command> {
+    let Some(actor) = actor else {
+        return Some(command);
+    };
+    let (ends, hurries) = (command.ends_turns(), command.hurries());
+    if ends {
+        actor.ends.0.fetch_add(1, Ordering::AcqRel);
     }
+    let refused = actor.sender.send(command).err();
+    if hurries {
+        actor.waiter.hurry();
+    }
+    refused.map(|error| error.0)
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -10,8 +11,6 @@ use crate::sys::Timestamp;
 use super::folder::Store;
 use super::medium::StoreError;
 
-/// How often a cleanup is due, in milliseconds.
-const EVERY: u64 = 24 * 60 * 60 * 1000;
 /// The note's name.
 const NOTE: &str = "cleaned.json";
 
@@ -43,10 +42,10 @@ impl Store {
 }
 
 impl LastCleanup {
-    /// Whether a cleanup is due with this setting.
-    pub fn is_due(&self, now: Timestamp, expire_after: Option<u64>) -> bool {
+    /// Whether a cleanup is due with this setting, if one is after this time.
+    pub fn is_due(&self, now: Timestamp, after: Duration, expire_after: Option<u64>) -> bool {
         // A time in the future comes from a wrong clock.
-        now.as_millis().abs_diff(self.at) >= EVERY
+        u128::from(now.as_millis().abs_diff(self.at)) >= after.as_millis()
             || self.expire_after != expire_after
             || self.words_left
     }

@@ -95,6 +95,17 @@ impl Store {
         postgres::grant(address, role, rights)
     }
 
+    /// The variables of the environment that lead to a store in a database, with the passwords; none
+    /// for a folder.
+    pub fn variables(root: &Path) -> Vec<String> {
+        #[cfg(feature = "store-postgres")]
+        if place::is_address(root) {
+            return postgres::variables(root);
+        }
+        tracing::trace!(store = %root.display(), "nothing leads to a folder");
+        Vec::new()
+    }
+
     /// From now on, other processes that need a session which is open here learn that this client
     /// has it.
     pub fn serves(&self, client: &str) {
@@ -270,7 +281,18 @@ impl Store {
         &self,
         changed: impl Fn(Option<SessionId>) + Send + 'static,
     ) -> Result<Watch, StoreError> {
-        self.context.medium.watch(Box::new(changed))
+        self.context.medium.watch(None, Box::new(changed))
+    }
+
+    /// Watches the sessions that `wanted` returns, each time that it is called; others may be reported,
+    /// too.
+    pub fn watch_some(
+        &self,
+        wanted: impl Fn() -> Vec<SessionId> + Send + 'static,
+        changed: impl Fn(Option<SessionId>) + Send + 'static,
+    ) -> Result<Watch, StoreError> {
+        let wanted = Some(Box::new(wanted) as _);
+        self.context.medium.watch(wanted, Box::new(changed))
     }
 
     /// Whether reading and writing wait for another machine.

@@ -150,11 +150,15 @@ impl Log {
         if self.unterminated {
             self.buffer.push(b'\n');
         }
-        let mut next_seq = self.next_seq;
+        let (mut next_seq, mut sync) = (self.next_seq, sync);
         for (kind, id, payload) in records {
             self.check(payload)?;
             line::encode_at(&mut self.buffer, next_seq, time, kind, id, payload);
             next_seq += 1;
+            // A database keeps prompts as it keeps the ends of turns.
+            if kind == Kind::Prompt && self.context.medium.waits() {
+                sync = Sync::Turn;
+            }
         }
         let before = (self.end, self.unterminated);
         let safe = self.context.durability.syncs(sync);
@@ -336,25 +340,28 @@ impl Log {
     pub(super) fn truncate(&mut self) -> Result<(), StoreError> {
         let truncated = self.owned.cut(self.end);
         self.has_excess = truncated.is_err();
+        self.unsync();
+        truncated
+    }
+
+    /// The file has changed since it was synced.
+    fn unsync(&mut self) {
         if self.synced == Synced::All {
             self.synced = Synced::NotYet;
         }
-        truncated
     }
 
     /// Writes the buffer, all of it or nothing.
     fn write(&mut self, safe: bool) -> Result<(), StoreError> {
         let written = self.owned.append(self.end, &self.buffer, safe);
-        match written {
-            Ok(()) => {
-                self.end += self.buffer.len() as u64;
-                self.unterminated = false;
-                self.synced = Synced::NotYet;
-            }
-            // The write's error is reported; truncating is tried again later if it fails.
-            Err(_) => {
-                self.truncate().ok();
-            }
+        if written.is_ok() {
+            self.end += self.buffer.len() as u64;
+            self.unterminated = false;
+            self.synced = Synced::NotYet;
+        } else {
+            // The write's error is reported; undoing it is tried again later if that fails.
+            self.has_excess = self.owned.undo(self.end).is_err();
+            self.unsync();
         }
         if self.buffer.capacity() > KEEP {
             self.buffer = Vec::new();

@@ -17,6 +17,7 @@ pub mod program;
 pub mod real_disk;
 pub mod sim;
 pub mod socket;
+pub mod waiter;
 mod watch;
 pub mod worktrees;
 mod zone;

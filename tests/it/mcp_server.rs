@@ -54,7 +54,7 @@ fn turn(prompt: &str, output: &str, answer: &str) -> Vec<(Kind, Value)> {
     ]
 }
 
-struct Client {
+pub(crate) struct Client {
     runtime: tokio::runtime::Runtime,
     service: RunningService<RoleClient, ()>,
 }
@@ -64,7 +64,7 @@ impl Client {
         Self::of(command(store, &[&["mcp"], arguments].concat()))
     }
 
-    fn of(command: std::process::Command) -> Self {
+    pub(crate) fn of(command: std::process::Command) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -89,7 +89,7 @@ impl Client {
 
     /// The text and the object of a call that succeeds.
     #[track_caller]
-    fn answer(&self, tool: &'static str, arguments: Value) -> (String, Value) {
+    pub(crate) fn answer(&self, tool: &'static str, arguments: Value) -> (String, Value) {
         let result = self.call(tool, arguments);
         assert_ne!(result.is_error, Some(true), "{result:?}");
         (text(&result), result.structured_content.unwrap())
@@ -97,7 +97,7 @@ impl Client {
 
     /// The message of a call that is refused.
     #[track_caller]
-    fn refusal(&self, tool: &'static str, arguments: Value) -> String {
+    pub(crate) fn refusal(&self, tool: &'static str, arguments: Value) -> String {
         let result = self.call(tool, arguments);
         assert_eq!(result.is_error, Some(true), "{result:?}");
         text(&result)

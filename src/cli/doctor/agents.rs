@@ -11,6 +11,7 @@ use crate::cli::look::Look;
 use crate::cli::terminal::busy;
 use crate::engine::agent::{Introduced, Program, probe};
 use crate::engine::known::Known;
+use crate::engine::process::Launch;
 
 use super::Finding;
 
@@ -20,7 +21,11 @@ const WITHIN: Duration = Duration::from_secs(15);
 const EXIT: Duration = Duration::from_secs(2);
 
 /// Starts the installed agents for which this holds, and names the others.
-pub(super) fn check(look: &Look, wanted: impl Fn(&Known) -> bool) -> Result<Vec<Finding>, Failure> {
+pub(super) fn check(
+    look: &Look,
+    launch: &Launch,
+    wanted: impl Fn(&Known) -> bool,
+) -> Result<Vec<Finding>, Failure> {
     let (started, left): (Vec<_>, Vec<_>) = installed().partition(|(known, _)| wanted(known));
     if started.is_empty() && left.is_empty() {
         return Ok(vec![Finding::warning(
@@ -33,7 +38,9 @@ pub(super) fn check(look: &Look, wanted: impl Fn(&Known) -> bool) -> Result<Vec<
     if !started.is_empty() {
         let names: Vec<_> = started.iter().map(|(known, _)| &*known.name).collect();
         let doing = || format!("Starting {} …", names.join(", "));
-        let probed = busy(doing, || probed(&started))?.into_iter().zip(&started);
+        let probed = busy(doing, || probed(&started, launch))?
+            .into_iter()
+            .zip(&started);
         findings.extend(probed.map(|(probed, (known, command))| {
             let path = command.first().map(String::as_str).unwrap_or_default();
             finding(&known.name, &look.folder(path), probed)
@@ -51,6 +58,7 @@ pub(super) fn check(look: &Look, wanted: impl Fn(&Known) -> bool) -> Result<Vec<
 /// Starts agents, all at once.
 fn probed(
     agents: &[(&'static Known, Vec<String>)],
+    launch: &Launch,
 ) -> Result<Vec<Result<Introduced, String>>, Failure> {
     let runtime = Builder::new_multi_thread()
         .worker_threads(2)
@@ -63,7 +71,7 @@ fn probed(
             let program = Program {
                 command: command.iter().map(Into::into).collect(),
                 env: Vec::new(),
-                guard: std::env::current_exe().ok(),
+                launch: launch.clone(),
                 exit_timeout: EXIT,
             };
             tasks.spawn(async move { (order, probe(&program, WITHIN).await) });

@@ -107,7 +107,8 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     if !args.agents && !args.no_agents {
         used.extend(editors::agents());
     }
-    findings.extend(agents::check(&look, |known| {
+    let launch = super::store::launch(global).unwrap_or_default();
+    findings.extend(agents::check(&look, &launch, |known| {
         args.agents || !args.no_agents && used.iter().any(|name| known.is_called(name))
     })?);
     findings.extend(editors::check(&look));

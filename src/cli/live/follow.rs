@@ -73,8 +73,9 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let (changes, changed) = mpsc::channel();
     let grown = changes.clone();
-    let watched = id.clone();
-    let watch = context.store.watch(move |id| {
+    let (wanted, watched) = (vec![id.clone()], id.clone());
+    let wanted = move || wanted.clone();
+    let watch = context.store.watch_some(wanted, move |id| {
         if id.is_none_or(|id| id == watched) {
             grown.send(Change::Grown).ok();
         }

@@ -45,7 +45,7 @@ use serde_json::json;
 pub use command::{DOWNLOAD_TIMEOUT, may_download};
 pub use identity::AgentNames;
 pub use probe::{Introduced, probe};
-pub use recall::Recall;
+pub use recall::{KEY, Lend, Lent, Reach, Recall};
 pub use shared_agent::FOR_PEOPLE;
 pub use transport::Program;
 

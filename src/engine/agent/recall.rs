@@ -1,7 +1,9 @@
 //! What an agent is offered to look up a conversation that it was handed: `rejoin mcp`, among the MCP
 //! servers of its session.
 
-use std::path::{Path, PathBuf};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -18,13 +20,45 @@ const NAME: &str = "rejoin";
 pub struct Recall {
     /// The program.
     pub command: PathBuf,
-    /// The store with the conversations.
-    pub store: PathBuf,
-    /// The other tools whose conversations it shows, as its option takes them.
-    pub sources: String,
-    /// The variables with those tools' folders: agents start servers with few variables of their own.
-    pub env: Vec<(&'static str, String)>,
+    /// How it reaches the conversations.
+    pub reach: Reach,
 }
+
+/// How `rejoin mcp` reaches the conversations.
+#[derive(Clone, Debug)]
+pub enum Reach {
+    /// By itself.
+    Directly {
+        /// The store with the conversations.
+        store: PathBuf,
+        /// The other tools whose conversations it shows, as its option takes them.
+        sources: String,
+        /// The variables with those tools' folders: agents start servers with few variables of their
+        /// own.
+        env: Vec<(&'static str, String)>,
+    },
+    /// Through this process: only it knows the password of the store.
+    Through(Arc<dyn Lend>),
+}
+
+/// Lends conversations to other processes.
+pub trait Lend: fmt::Debug + Send + Sync {
+    /// How a process gets those of a working directory; `None` if it cannot. Must be called inside of a
+    /// runtime.
+    fn lend(&self, cwd: &str) -> Option<Lent>;
+}
+
+/// How a process gets conversations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lent {
+    /// The socket to connect to.
+    pub socket: PathBuf,
+    /// The first line to send.
+    pub key: String,
+}
+
+/// The variable with the key of [`Lent`].
+pub const KEY: &str = "REJOIN_MCP_KEY";
 
 impl Recall {
     /// The parameters of a request that opens a session in this working directory, with the server
@@ -35,18 +69,18 @@ impl Recall {
         cwd: &str,
         capabilities: &Capabilities,
     ) -> Option<(String, String)> {
-        let path = |path: &Path| path.to_str().map(str::to_owned);
-        let (command, store) = (path(&self.command)?, path(&self.store)?);
         if !capabilities.mcp_stdio {
             return None;
         }
+        let command = self.command.to_str()?;
+        let (arguments, env) = self.reach.start(cwd)?;
         let given = text_member(params, "mcpServers").unwrap_or("[]");
         let name = free_name(given);
         let mut server = json!({
             "name": name,
             "command": command,
-            "args": ["mcp", "--store", store, "--cwd", cwd, "--sources", self.sources],
-            "env": self.variables(),
+            "args": arguments,
+            "env": env,
         });
         if capabilities.is_native {
             server["type"] = "stdio".into();
@@ -56,11 +90,30 @@ impl Recall {
         let servers = format!("[{}]", servers.join(","));
         Some((with_members(params, &[], &[("mcpServers", &servers)]), name))
     }
+}
 
-    fn variables(&self) -> Vec<Value> {
-        let variables = self.env.iter();
-        let variables = variables.map(|(name, value)| json!({ "name": name, "value": value }));
-        variables.collect()
+impl Reach {
+    /// The arguments and variables with which `rejoin mcp` shows the conversations of a working
+    /// directory.
+    fn start(&self, cwd: &str) -> Option<(Value, Value)> {
+        let variable = |(name, value): (&str, &str)| json!({ "name": name, "value": value });
+        Some(match self {
+            Self::Directly {
+                store,
+                sources,
+                env,
+            } => {
+                let env = env.iter().map(|(name, value)| variable((name, value)));
+                let arguments = ["mcp", "--store", store.to_str()?, "--cwd", cwd];
+                let sources = ["--sources", sources];
+                (json!([&arguments[..], &sources].concat()), env.collect())
+            }
+            Self::Through(lender) => {
+                let Lent { socket, key } = lender.lend(cwd)?;
+                let arguments = json!(["mcp", "--through", socket.to_str()?]);
+                (arguments, json!([variable((KEY, &key))]))
+            }
+        })
     }
 }
 
@@ -94,9 +147,11 @@ mod tests {
     fn the_server_is_added_to_those_of_the_client() {
         let recall = Recall {
             command: "/bin/rejoin".into(),
-            store: "/s".into(),
-            sources: "codex".to_owned(),
-            env: vec![("CODEX_HOME", "/c".to_owned())],
+            reach: Reach::Directly {
+                store: "/s".into(),
+                sources: "codex".to_owned(),
+                env: vec![("CODEX_HOME", "/c".to_owned())],
+            },
         };
         let mut agent = Capabilities {
             mcp_stdio: true,
@@ -136,5 +191,36 @@ mod tests {
         );
         agent.mcp_stdio = false;
         assert_eq!(offer("{}", &agent), None);
+    }
+    #[derive(Debug)]
+    struct Lender;
+
+    impl Lend for Lender {
+        fn lend(&self, cwd: &str) -> Option<Lent> {
+            (cwd == "/w").then(|| Lent {
+                socket: "/run/s.sock".into(),
+                key: "secret".to_owned(),
+            })
+        }
+    }
+
+    #[test]
+    fn a_server_that_goes_through_this_process_gets_a_key_and_no_store() {
+        let recall = Recall {
+            command: "/bin/rejoin".into(),
+            reach: Reach::Through(Arc::new(Lender)),
+        };
+        let agent = Capabilities {
+            mcp_stdio: true,
+            ..Capabilities::default()
+        };
+        let (params, _) = recall.offer("{}", "/w", &agent).unwrap();
+        assert_eq!(
+            crate::json::tree(&params).unwrap()["mcpServers"][0],
+            json!({ "name": "rejoin", "command": "/bin/rejoin",
+                "args": ["mcp", "--through", "/run/s.sock"],
+                "env": [{ "name": "REJOIN_MCP_KEY", "value": "secret" }] })
+        );
+        assert_eq!(recall.offer("{}", "/elsewhere", &agent), None);
     }
 }

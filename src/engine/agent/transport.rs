@@ -2,12 +2,11 @@
 
 use std::ffi::OsString;
 use std::io::{self, Read};
-use std::path::PathBuf;
-use std::process::{ChildStdout, Command};
+use std::process::ChildStdout;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::engine::process::{Child, Input, Output};
+use crate::engine::process::{Child, Input, Launch, Output};
 use crate::engine::proxy::{Port, SuccessorConnection};
 use crate::engine::relay::Patience;
 use crate::sys::{blocking, lock};
@@ -24,8 +23,8 @@ pub struct Program {
     pub command: Vec<OsString>,
     /// Further environment variables.
     pub env: Vec<(String, String)>,
-    /// The program that [guards](crate::engine::process::guard) it, if any.
-    pub guard: Option<PathBuf>,
+    /// How processes are started.
+    pub launch: Launch,
     /// How long it may take to exit after its input was closed.
     pub exit_timeout: Duration,
 }
@@ -258,14 +257,18 @@ pub(super) fn start(program: &Program) -> io::Result<(Child, Input, Output<Child
     let Some((name, arguments)) = program.command.split_first() else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
-    let mut command = Command::new(name);
+    let mut command = program.launch.command(name);
     command.args(arguments).envs(program.env.iter().cloned());
     let log_line = |line: &str| {
         tracing::info!(target: "rejoin::agent", "{}", line.escape_debug());
         line.to_owned()
     };
-    let guard = program.guard.as_deref();
-    Child::start(command, guard, program.exit_timeout, Box::new(log_line))
+    Child::start(
+        command,
+        &program.launch,
+        program.exit_timeout,
+        Box::new(log_line),
+    )
 }
 
 /// Sends a line, even if the agent does not keep up: the client's requests are bounded elsewhere.

@@ -13,7 +13,6 @@ mod sign_in;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -21,6 +20,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::agent::{DOWNLOAD_TIMEOUT, Policy, Program, WrappedEngine};
+use super::process::Launch;
 use super::{
     BoxFuture, Caller, Clients, Conversation, Engine, EngineError, Greeted, Introduction, Opening,
     Patience,
@@ -43,8 +43,8 @@ pub struct Config {
     pub agent: Option<String>,
     /// Remembers which agent was chosen last; `None` if nothing is stored.
     pub store: Option<Store>,
-    /// The program that [guards](crate::engine::process::guard) them, if any.
-    pub guard: Option<PathBuf>,
+    /// How their processes are started.
+    pub launch: Launch,
     /// How long they may take to exit after their input was closed.
     pub exit_timeout: Duration,
     /// How sessions are opened in them.
@@ -154,7 +154,7 @@ impl Agents {
         let program = Program {
             command: found.command.clone(),
             env: found.env.clone(),
-            guard: self.config.guard.clone(),
+            launch: self.config.launch.clone(),
             exit_timeout: self.config.exit_timeout,
         };
         let introduction = lock(&self.introduction).clone();

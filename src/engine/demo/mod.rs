@@ -19,9 +19,9 @@ mod tool_call;
 mod tools;
 mod turn;
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 
+use crate::engine::process::Launch;
 use crate::engine::relay::Patience;
 use crate::engine::{
     Attach, Attached, BoxFuture, Called, Cancel, CloseReason, Conversation, Ended, Engine,
@@ -44,7 +44,7 @@ use turn::{Done, Sent, Stop, Turn};
 /// The built-in engine.
 #[derive(Clone, Debug, Default)]
 pub struct LocalEngine {
-    guard: Option<PathBuf>,
+    launch: Launch,
     /// The MCP servers of all open sessions, and of some that were closed.
     servers: Arc<Mutex<Vec<Weak<Servers>>>>,
 }
@@ -55,11 +55,10 @@ impl LocalEngine {
         Self::default()
     }
 
-    /// A new engine whose processes are [guarded](crate::engine::process::guard) by the program
-    /// `guard`.
-    pub fn guarded_by(guard: Option<PathBuf>) -> Self {
+    /// A new engine that starts its processes like this.
+    pub fn launching(launch: Launch) -> Self {
         Self {
-            guard,
+            launch,
             servers: Arc::default(),
         }
     }
@@ -74,7 +73,7 @@ impl Engine for LocalEngine {
     }
 
     fn open(&self, opening: Opening) -> Arc<dyn Conversation> {
-        let session = Arc::new(SessionState::new(self.guard.clone()));
+        let session = Arc::new(SessionState::new(self.launch.clone()));
         let mut all = lock(&self.servers);
         all.retain(|servers| servers.strong_count() > 0);
         all.push(Arc::downgrade(&session.servers));

@@ -1,12 +1,12 @@
 //! The state of an open session: its settings, the user's decisions, its MCP servers.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 
+use crate::engine::process::Launch;
 use crate::engine::{Attached, Block, Called, EngineError, History, SessionConfig};
 use crate::protocol::UpdateKind;
 use crate::record::Kind;
@@ -25,19 +25,19 @@ pub(super) struct SessionState {
     /// Its MCP servers.
     pub(super) servers: Arc<Servers>,
     servers_started: AtomicBool,
-    /// The guard program for its processes, if there is one.
-    pub(super) guard: Option<PathBuf>,
+    /// How its processes are started.
+    pub(super) launch: Launch,
 }
 
 impl SessionState {
     /// The state of a session that was just opened.
-    pub(super) fn new(guard: Option<PathBuf>) -> Self {
+    pub(super) fn new(launch: Launch) -> Self {
         Self {
             settings: Mutex::default(),
             decisions: Mutex::default(),
-            servers: Arc::new(Servers::new(guard.clone())),
+            servers: Arc::new(Servers::new(launch.clone())),
             servers_started: AtomicBool::new(false),
-            guard,
+            launch,
         }
     }
 

@@ -1,7 +1,6 @@
 //! A subprocess with pipes: starts it, drains its stderr, ends it with all its children.
 
 use std::io::{self, BufRead, BufReader, Read};
-use std::path::Path;
 use std::process::{ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,6 +9,7 @@ use crate::engine::relay::Patience;
 use crate::sys::lock;
 
 use super::group::{Group, Status, spawn, start_guard};
+use super::launch::Launch;
 use super::output::{FirstAnswer, Input, Output, end};
 
 /// How long we wait for a process to exit after its input was closed. Then its guard waits in our
@@ -51,11 +51,10 @@ pub(in crate::engine) type StderrFilter = Box<dyn Fn(&str) -> String + Send>;
 struct Stderr(Mutex<Vec<String>>);
 
 impl Child {
-    /// Starts the command in a process group of its own, with `guard`, if given, as its guard
-    /// program. `exit_timeout` is how long it may take to exit after its input was closed.
+    /// Starts a command of `launch` in a process group of its own. `exit_timeout` is how long it may take to exit after its input was closed.
     pub(in crate::engine) fn start(
         mut command: Command,
-        guard: Option<&Path>,
+        launch: &Launch,
         exit_timeout: Duration,
         filter: StderrFilter,
     ) -> io::Result<(Self, Input, Output<ChildStdout>)> {
@@ -73,7 +72,7 @@ impl Child {
         let errors = process.stderr.take().ok_or_else(missing)?;
         widen(&output);
         let outputs = [shared(&output), shared(&errors)];
-        let guard = start_guard(guard, &process, exit_timeout, outputs);
+        let guard = start_guard(launch, &process, exit_timeout, outputs);
         let errors = Output::new(errors, input.watch(end_for_errors));
         let stderr = Arc::new(Stderr::default());
         let lines = stderr.clone();

@@ -1,7 +1,6 @@
 //! Starts, guards, waits for and ends a process group.
 
 use std::io;
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +12,7 @@ use tokio::sync::watch;
 use crate::sys::descriptors;
 
 use super::guard::Guard;
+use super::launch::Launch;
 use super::signal::{Signal, is_there, signal};
 
 /// How long a process may take to be gone after SIGKILL. It cannot ignore that, so only a busy machine
@@ -40,14 +40,15 @@ pub(super) fn spawn(command: &mut Command) -> io::Result<Child> {
     descriptors::spawn(command)
 }
 
-/// Starts the guard program, if given, for a process. The guard inherits `outputs`.
+/// Starts the guard program, if there is one, for a process. The guard inherits `outputs`.
 pub(super) fn start_guard(
-    program: Option<&Path>,
+    launch: &Launch,
     process: &Child,
     exit_timeout: Duration,
     outputs: [Stdio; 2],
 ) -> Option<Guard> {
-    let guard = Guard::start(program?, process.id(), exit_timeout, outputs);
+    let program = launch.command(launch.guard.as_ref()?);
+    let guard = Guard::start(program, process.id(), exit_timeout, outputs);
     guard
         .inspect_err(|error| tracing::warn!(%error, "a process has no guard"))
         .ok()

@@ -5,7 +5,6 @@
 //! input ends when we exit, for whatever reason. Then the guard waits for the process, and ends it.
 
 use std::io::{self, Read};
-use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -35,19 +34,18 @@ impl Guard {
     /// pipes, as its own stdout and stderr, so that the process can still write after we have
     /// exited.
     pub(in crate::engine) fn start(
-        program: &Path,
+        mut program: Command,
         group: u32,
         leaves: Duration,
         outputs: [Stdio; 2],
     ) -> io::Result<Self> {
         let [output, errors] = outputs;
-        let mut command = Command::new(program);
-        command
+        program
             .args(["guard", &group.to_string(), &leaves.as_millis().to_string()])
             .stdin(Stdio::piped())
             .stdout(output)
             .stderr(errors);
-        let mut process = spawn(&mut command)?;
+        let mut process = spawn(&mut program)?;
         let input = process.stdin.take();
         Ok(Self { process, input })
     }

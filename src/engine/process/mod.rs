@@ -3,12 +3,14 @@
 mod child;
 mod group;
 mod guard;
+mod launch;
 mod output;
 mod shell;
 mod signal;
 mod tail;
 
 pub use guard::{LEAVES, guard};
+pub use launch::Launch;
 
 pub(super) use child::Child;
 pub(in crate::engine) use output::{Input, Output};

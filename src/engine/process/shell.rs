@@ -2,7 +2,7 @@
 
 use std::io::{self, PipeReader, Read};
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use crate::sys::lock;
 
 use super::group::{Group, Status, spawn, start_guard};
 use super::guard::LEAVES;
+use super::launch::Launch;
 use super::tail::Tail;
 
 /// How long a command may take to exit after SIGTERM, before it is killed.
@@ -28,17 +29,16 @@ pub(in crate::engine) struct Shell {
 
 impl Shell {
     /// Starts a command in a folder, in a process group of its own. It has no input, and its stdout
-    /// and stderr are one stream, as on a terminal; the last `keep` bytes of it are kept. `guard`,
-    /// if given, is the program that [guards](super::guard::guard) it.
+    /// and stderr are one stream, as on a terminal; the last `keep` bytes of it are kept.
     pub(in crate::engine) fn start(
         command: &str,
         folder: &Path,
         keep: usize,
-        guard: Option<&Path>,
+        launch: &Launch,
     ) -> io::Result<Self> {
         let (output, input) = io::pipe()?;
         let (shell, arguments) = shell(command);
-        let mut process = Command::new(shell);
+        let mut process = launch.command(shell);
         process
             .args(arguments)
             .current_dir(folder)
@@ -48,7 +48,7 @@ impl Shell {
         let child = spawn(&mut process)?;
         // It holds the pipe's write end, which only the command may have.
         drop(process);
-        let guard = start_guard(guard, &child, LEAVES, [Stdio::null(), Stdio::null()]);
+        let guard = start_guard(launch, &child, LEAVES, [Stdio::null(), Stdio::null()]);
         let tail = Arc::new(Mutex::new(Tail::new(keep)));
         let kept = tail.clone();
         let group = Group::new(child, guard, |_| (), move || read_output(output, &kept))?;
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     fn start(command: &str) -> Shell {
-        Shell::start(command, Path::new("/"), 1000, None).expect("there is a shell")
+        Shell::start(command, Path::new("/"), 1000, &Launch::default()).expect("there is a shell")
     }
 
     #[tokio::test]

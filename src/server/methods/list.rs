@@ -290,7 +290,7 @@ async fn own_page(
 pub(super) fn list_error(error: ListError) -> Error {
     match error {
         ListError::Cursor => invalid_cursor(),
-        ListError::Folder(error @ StoreError::Unreachable { .. }) => {
+        ListError::Database(error @ StoreError::Unreachable { .. }) => {
             error::store_unreachable(error.to_string())
         }
         _ => error::storage_failed(with_causes(&error)),

@@ -7,8 +7,12 @@ use std::task::Poll;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinHandle};
 
-use crate::engine::{Cancel, Ended, EngineError, EngineEvent};
+use crate::engine::{Block, Cancel, Ended, EngineError, EngineEvent};
+use crate::session::open_session::OpenSession;
 use crate::sys::SessionId;
+
+/// The most that is gathered to be appended at once, in bytes.
+const MOST_GATHERED: usize = 64 * 1024;
 
 /// The result of an engine's task.
 pub(super) type TurnOutcome = Result<Ended, EngineError>;
@@ -105,6 +109,27 @@ async fn at_end(
     None
 }
 
+/// Adds to a block the updates that wait behind it. Where to append takes its time, that costs as much
+/// for many as for one.
+pub(super) fn gather(block: &mut Block, session: &mut OpenSession, turns: &mut [RunningTurn]) {
+    let goes_on = |turns: &[RunningTurn]| turns.iter().all(RunningTurn::goes_on);
+    while block.bytes() < MOST_GATHERED && session.early.is_empty() && goes_on(turns) {
+        match session.events.try_recv() {
+            Ok(EngineEvent::Block(more)) => {
+                for entry in more.iter() {
+                    block.push_entry(entry);
+                }
+            }
+            Ok(event) => {
+                if let Some(FromEngine::Event(event)) = take(event, turns) {
+                    session.early.push_back(event);
+                }
+            }
+            Err(_) => return,
+        }
+    }
+}
+
 /// Receives an event. One that says where a turn may end is recorded with the turn.
 fn take(event: EngineEvent, turns: &mut [RunningTurn]) -> Option<FromEngine> {
     let EngineEvent::Ends { message_id, is_end } = event else {
@@ -153,7 +178,7 @@ pub(super) fn panicked(session: &SessionId, error: &JoinError) -> EngineError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Block, Outlet, StopReason};
+    use crate::engine::{Outlet, StopReason};
     use crate::record::Kind;
 
     fn turn(id: &str, task: impl Future<Output = TurnOutcome> + Send + 'static) -> RunningTurn {

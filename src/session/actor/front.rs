@@ -289,7 +289,8 @@ impl Actor {
             return;
         };
         tracing::warn!(session = %self.id, socket, "the process that has the session open gives no answer");
-        self.deps.owners.set_silent(store, &socket);
+        let flow = self.deps.wire.flow.process();
+        self.deps.owners.set_silent(store, &socket, flow);
         self.awaited = Some(socket);
     }
 

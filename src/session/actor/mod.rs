@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::engine::{Attached, Called, CloseReason, EngineError, EngineEvent};
 use crate::protocol::ClientView;
+use crate::store::Store;
 use crate::sys::SessionId;
 use crate::transport::Held;
 use crate::transport::message::notification_line;
@@ -35,7 +36,7 @@ use super::link::message::Route;
 use super::machine::Machine;
 use super::open_session::OpenSession;
 use super::outcome::Refusal;
-use super::registry::{Command, ForkReader, ForkSource, Mailbox};
+use super::registry::{Command, Ends, ForkReader, ForkSource, Mailbox};
 use super::reply::{Busy, BusyGuard, Reply};
 use super::request::Request;
 use super::{Client, Deps};
@@ -107,6 +108,8 @@ pub(super) struct Actor {
     /// Notified when the requests before them have begun.
     barriers: Vec<oneshot::Sender<()>>,
     mailbox: Mailbox,
+    /// What ends the running turns, and was not read yet.
+    ends: Ends,
     /// What counts in the connection's flow while requests wait: notifications may be among them, which
     /// nothing else counts.
     waiting: Vec<Held>,
@@ -114,6 +117,9 @@ pub(super) struct Actor {
     messages: mpsc::WeakUnboundedSender<Command>,
     trace: Trace,
 }
+
+/// Both ends of an actor's mailbox.
+type Messages = (mpsc::WeakUnboundedSender<Command>, Mailbox);
 
 /// The result of a task that works for a session.
 enum TaskResult {
@@ -167,7 +173,7 @@ impl Actor {
         deps: Arc<Deps>,
         client: Arc<Client>,
         replays: Busy,
-        (messages, mailbox): (mpsc::WeakUnboundedSender<Command>, Mailbox),
+        ((messages, mailbox), ends): (Messages, Ends),
     ) -> Self {
         let machine = Machine::new(deps.engine.accepts_overlapping_prompts());
         let view = client.view.fresh();
@@ -206,6 +212,7 @@ impl Actor {
             finished,
             barriers: Vec::new(),
             mailbox,
+            ends,
             waiting: Vec::new(),
             messages,
             trace: Trace::default(),
@@ -222,6 +229,7 @@ impl Actor {
                     return self.update_owner();
                 }
                 Event::Command(Some(command)) => {
+                    self.ends.read(&command);
                     if self.may_open(&command) {
                         self.follow_tool().await;
                     }
@@ -412,7 +420,11 @@ impl Actor {
 
     async fn engine_event(&mut self, event: EngineEvent) -> Batch<Reply> {
         match event {
-            EngineEvent::Block(block) => {
+            EngineEvent::Block(mut block) => {
+                let waits = self.deps.store.as_ref().is_some_and(Store::waits);
+                if let Some(session) = self.session.as_mut().filter(|_| waits) {
+                    engine_events::gather(&mut block, session, &mut self.turns);
+                }
                 let block = self.with_title(block);
                 self.machine.update(block)
             }
@@ -496,8 +508,18 @@ impl Actor {
                     None => return,
                 },
                 Some(refusal) => {
+                    // What ends the turns waits behind what has failed, and came before its answer.
+                    let is_ended = !refusal.is_of_disk() && self.ends.any();
+                    if is_ended {
+                        self.machine.end_meanwhile();
+                    }
+                    let reason = if is_ended {
+                        &Refusal::Cancelled
+                    } else {
+                        &refusal
+                    };
                     for effect in effects {
-                        self.drop_effect(effect, &refusal).await;
+                        self.drop_effect(effect, reason).await;
                     }
                     self.machine.failed(refusal)
                 }

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 use crate::session::registry::Command;
 use crate::store::Store;
 use crate::sys::{SessionId, blocking, lock};
-use crate::transport::{Form, LINE_LIMIT, connect};
+use crate::transport::{Form, LINE_LIMIT, ProcessFlow, connect};
 
 use super::message::ALIVE;
 
@@ -111,16 +111,22 @@ impl Owners {
 
     /// The process with this socket gave no answer in time. Until it does, or ends, it is not waited
     /// for again.
-    pub(in crate::session) fn set_silent(self: &Arc<Self>, store: &Store, socket: &str) {
+    pub(in crate::session) fn set_silent(
+        self: &Arc<Self>,
+        store: &Store,
+        socket: &str,
+        flow: &ProcessFlow,
+    ) {
         let is_new = self
             .silent
             .send_if_modified(|silent| silent.insert(socket.to_owned()));
         if !is_new {
             return;
         }
-        let (owners, store, socket) = (self.clone(), store.clone(), socket.to_owned());
+        let (owners, store, flow) = (self.clone(), store.clone(), flow.clone());
+        let socket = socket.to_owned();
         tokio::spawn(async move {
-            answers(&store, &socket).await;
+            answers(&store, &socket, &flow).await;
             owners
                 .silent
                 .send_if_modified(|silent| silent.remove(&socket));
@@ -137,7 +143,7 @@ impl Owners {
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Waits until the process with this socket gives an answer, or has ended.
-async fn answers(store: &Store, socket: &str) {
+async fn answers(store: &Store, socket: &str, flow: &ProcessFlow) {
     let stream = loop {
         match blocking(|| store.connect_to(socket)) {
             Ok(stream) => break stream,
@@ -147,8 +153,8 @@ async fn answers(store: &Store, socket: &str) {
             Err(_) => return,
         }
     };
-    let Ok((wire, mut incoming)) = connect(stream.input, stream.output, LINE_LIMIT, Form::JsonRpc)
-    else {
+    let (input, output) = (stream.input, stream.output);
+    let Ok((wire, mut incoming)) = connect(input, output, LINE_LIMIT, Form::JsonRpc, flow) else {
         return;
     };
     let call = wire.ask_at_once(ALIVE, "{}");

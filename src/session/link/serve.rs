@@ -137,7 +137,7 @@ pub async fn serve(
                 post.send(LinkCommand::Describe(request.responder));
             }
             Received::Request(request) if request.method == ALIVE => {
-                request.responder.answer(&Ok("{}".to_owned()));
+                request.responder.answer(Ok("{}".to_owned()));
             }
             Received::Request(request) => pass(request, &busy, &post),
             Received::Notification { method, params } if method == CANCEL_REQUEST => {

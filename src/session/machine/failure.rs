@@ -21,8 +21,10 @@ impl<R> Machine<R> {
             Purpose::Open => self.not_opened(refusal, Some(CloseReason::Closed)),
             Purpose::Prompt => {
                 // If the prompt was to be answered in this batch, it has been.
-                let reply = self.turns.undo().and_then(|turn| turn.reply);
-                let answer = reply.map(|reply| Effect::Answer(reply, Err(refusal.clone())));
+                let answer = self.turns.undo().and_then(|turn| {
+                    let result = turn.failed(refusal.clone());
+                    Some(Effect::Answer(turn.reply?, result))
+                });
                 answer.into_iter().chain(self.stop_turns(refusal)).collect()
             }
             Purpose::Call => {
@@ -30,7 +32,9 @@ impl<R> Machine<R> {
                 self.calls = self.calls.saturating_sub(1);
                 Vec::new()
             }
-            Purpose::Log if self.turns.is_empty() => vec![Effect::RetryRecovery],
+            Purpose::Log if self.turns.is_empty() && refusal.is_of_disk() => {
+                vec![Effect::RetryRecovery]
+            }
             Purpose::Log => self.stop_turns(refusal).into_iter().collect(),
             Purpose::EndTurn { deferred } => {
                 let mut batch = self.end_not_logged(refusal.clone(), deferred);

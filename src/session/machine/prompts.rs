@@ -160,13 +160,16 @@ impl<R> Machine<R> {
         let is_last = self.turns.is_empty();
         if let Some(refusal) = self.failure().cloned() {
             // Its end is logged when the log is recovered: now, or with the next prompt.
+            let result = turn.failed(refusal.clone());
             let end = Phase::Idle(Some(not_logged(&refusal)));
             let mut recovery = Vec::new();
             if is_last {
                 self.turns.reset();
-                recovery.push(Effect::RetryRecovery);
+                if refusal.is_of_disk() {
+                    recovery.push(Effect::RetryRecovery);
+                }
             }
-            return self.end(turn.reply, Err(refusal), end, recovery);
+            return self.end(turn.reply, result, end, recovery);
         }
         // A client that has cancelled gets that answer, whatever the engine returned, unless the
         // engine reports the end itself. The end of the process is no cancellation.
@@ -259,6 +262,14 @@ impl<R> Machine<R> {
             prompt.cancelled = true;
         }
         self.stop_turns_for(withdraw, |_| Stop::Cancelled)
+    }
+
+    /// The running turns, and the prompts that wait for them, were cancelled while something failed.
+    pub fn end_meanwhile(&mut self) {
+        for prompt in &mut self.prompts {
+            prompt.cancelled = true;
+        }
+        self.turns.stop(|_| Stop::Cancelled);
     }
 
     /// The process is ending, or its client has gone. Prompts of others that wait are not logged, so

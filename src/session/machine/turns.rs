@@ -2,10 +2,11 @@
 
 use std::mem;
 
+use crate::engine::{Ended, StopReason};
 use crate::json;
 use crate::protocol::UpdateKind;
 use crate::record::open_calls::OpenCalls;
-use crate::session::outcome::Refusal;
+use crate::session::outcome::{Done, Refusal};
 use crate::session::request::{AnswerDue, ClientResponse};
 
 /// A prompt that is being answered.
@@ -28,6 +29,18 @@ pub(super) enum Stop {
     Cancelled,
     /// The process that runs it is ending, which its client has not asked for.
     Interrupted,
+}
+
+impl<R> Turn<R> {
+    /// The result of a turn that could not be logged. A client that has cancelled it gets that answer if
+    /// the store did not answer: its end may be logged later, and nobody waits for that.
+    pub(super) fn failed(&self, refusal: Refusal) -> Result<Done, Refusal> {
+        if self.stop == Some(Stop::Cancelled) && !refusal.is_of_disk() {
+            Ok(Done::Stopped(Ended::Because(StopReason::Cancelled)))
+        } else {
+            Err(refusal)
+        }
+    }
 }
 
 /// A tool call that only a request for permission has shown.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::store::medium::{
-    Durability, Holder, Image, Info, LogChanged, Medium, Owned, StoreError, Trashed,
+    Durability, Holder, Image, Info, LogChanged, Medium, Owned, StoreError, Trashed, Wanted,
 };
 use crate::sys::disk::FileInfo;
 use crate::sys::file_system::Special;
@@ -172,7 +172,8 @@ impl Medium for Files {
         Ok(info.map_err(StoreError::disk("inspect", path))?.modified)
     }
 
-    fn watch(&self, changed: LogChanged) -> Result<Watch, StoreError> {
+    /// The system reports all of them.
+    fn watch(&self, _wanted: Wanted, changed: LogChanged) -> Result<Watch, StoreError> {
         let path = &self.folder.layout.sessions;
         let named = move |name: Option<&str>| match name.map(Layout::session_of) {
             Some(None) => {}

@@ -44,12 +44,18 @@ pub enum StoreError {
         holder: Option<Holder>,
     },
     /// Another process has taken the session over: nothing was written, and nothing more will be.
-    #[error("session {id} was taken over; it is {}", Holder::describe(holder.as_ref()))]
+    #[error(
+        "session {id} was taken over; it is {}{}",
+        Holder::describe(holder.as_ref()),
+        if *is_cut { "; the end of what was shown here is lost: no log has it" } else { "" }
+    )]
     Fenced {
         /// The session.
         id: SessionId,
         /// The process, if it still has the session open.
         holder: Option<Holder>,
+        /// Whether the database has lost the end of what it had confirmed to this process.
+        is_cut: bool,
     },
     /// The store cannot be reached. What was to be written may be there or not.
     #[error("cannot reach the store {place}: {reason}")]
@@ -161,6 +167,14 @@ impl StoreError {
                 path: path.to_owned(),
                 cause,
             },
+        }
+    }
+
+    /// The process that has the session open, if that is why, and it is known.
+    pub fn holder(&self) -> Option<&Holder> {
+        match self {
+            Self::InUse { holder, .. } | Self::Fenced { holder, .. } => holder.as_ref(),
+            _ => None,
         }
     }
 

@@ -53,6 +53,11 @@ impl Holder {
         self.socket.as_deref().filter(|_| self.is_on_this_host())
     }
 
+    /// Whether other processes reach it from here.
+    pub fn can_be_reached(&self) -> bool {
+        self.local_socket().is_some()
+    }
+
     /// Parses a hint.
     pub(in crate::store) fn read(hint: &[u8]) -> Option<Self> {
         let line = hint.split(|byte| *byte == b'\n').next()?;

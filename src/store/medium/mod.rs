@@ -41,6 +41,9 @@ pub(in crate::store) struct Info {
 /// Called with each session whose log changes; with none if some changes may have been missed.
 pub(in crate::store) type LogChanged = Box<dyn Fn(Option<SessionId>) + Send>;
 
+/// The sessions whose changes are wanted, asked for again and again; all if `None`.
+pub(in crate::store) type Wanted = Option<Box<dyn Fn() -> Vec<SessionId> + Send>>;
+
 /// Called with each session that another process has taken over from this one.
 pub(in crate::store) type Lost = Box<dyn Fn(&SessionId) + Send + std::marker::Sync>;
 
@@ -98,8 +101,9 @@ pub(in crate::store) trait Medium: Send + std::marker::Sync + fmt::Debug {
     /// When a session was last added or removed.
     fn names_changed(&self) -> Result<Timestamp, StoreError>;
 
-    /// Calls `changed` from another thread until the result is dropped.
-    fn watch(&self, changed: LogChanged) -> Result<Watch, StoreError>;
+    /// Calls `changed` from another thread until the result is dropped, at least for the sessions that
+    /// are wanted.
+    fn watch(&self, wanted: Wanted, changed: LogChanged) -> Result<Watch, StoreError>;
 
     /// The process that has a session open for writing, if it is known.
     fn holder(&self, id: &SessionId) -> Option<Holder>;
@@ -169,10 +173,15 @@ pub(in crate::store) trait Owned: Image {
     /// failure once [`sync`](Self::sync) was called, too, which some media do at once.
     fn append(&mut self, end: u64, block: &[u8], safe: bool) -> Result<(), StoreError>;
 
+    /// Removes what a failed append has left after `end`, where the medium may leave anything.
+    fn undo(&mut self, end: u64) -> Result<(), StoreError> {
+        self.cut(end)
+    }
+
     /// Makes what was appended survive a power failure.
     fn sync(&mut self) -> Result<(), StoreError>;
 
-    /// Removes what is after `end`: what a failed write left, or what is no record.
+    /// Removes what is after `end`, because it is no record.
     fn cut(&mut self, end: u64) -> Result<(), StoreError>;
 
     /// Keeps a copy of what is after `offset` in the trash, and returns where.

@@ -1,32 +1,34 @@
-//! Which process may append to a log: claims, their epochs, and signs of life.
+//! Which process may append to a log: claims, their tokens, and signs of life.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use crate::store::medium::{Holder, Lost, StoreError};
-use crate::sys::{SessionId, boot_id, is_running, lock};
+use crate::store::medium::{Durability, Holder, Lost, StoreError};
+use crate::sys::{Ids, SessionId, boot_id, is_running, lock};
 
 use super::Tables;
-use super::driver::{Param, Repeat, flag, int, text, uuid, uuids};
+use super::driver::{Param, Remote, Repeat, flag, int, ints, text, uuid, uuids};
+use super::failure::Failure;
 
-/// How long a process counts as alive after its last sign of life.
+/// How long a process counts as alive after its last sign of life. The function `claim` has the same.
 const LEASE: &str = "interval '15 s'";
 /// The time between two signs of life.
 const SIGN: Duration = Duration::from_secs(5);
 
-/// The sessions among these that a process has which is not this one, or none.
+/// The sessions whose claims do not count any longer, among those with these numbers and tokens.
 const LOST: &str = "
-    SELECT s.id FROM @.session s JOIN @.fence f USING (no)
-    WHERE s.id = ANY ($1) AND s.state = 'l' AND f.writer IS DISTINCT FROM $2";
+    SELECT held.id FROM unnest($1, $2, $3) AS held (id, no, token) LEFT JOIN @.fence f USING (no)
+    WHERE f.token IS DISTINCT FROM held.token";
 
-const SIGN_OF_LIFE: &str = "
-    INSERT INTO @.writer (id, host, pid, boot, client, ending, seen)
-    VALUES ($1, $2, $3, $4, $5, $6, now())
-    ON CONFLICT (id) DO UPDATE SET client = excluded.client, ending = excluded.ending, seen = now()";
+const SIGN_OF_LIFE: &str = "SELECT @.sign_of_life($1, $2, $3, $4, $5, $6)";
+
+/// Ends claims of this process.
+pub(super) const RELEASE: &str = "SELECT @.release($1, $2)";
 
 /// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,11 +38,11 @@ pub(super) enum State {
     Trashed(i64),
 }
 
-/// A claim.
+/// A claim. Its token is that of no other one, whatever the database has forgotten.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claim {
     pub(super) no: i64,
-    pub(super) epoch: i64,
+    pub(super) token: Uuid,
 }
 
 /// The claims of this process.
@@ -48,11 +50,12 @@ pub(super) struct Claim {
 pub(super) struct Claims {
     /// This process.
     pub(super) me: Uuid,
+    pub(super) ids: Arc<dyn Ids>,
     boot: String,
     /// The name of the connected client, once it is known.
     pub(super) client: OnceLock<String>,
     /// Who learns of sessions that another process has taken over.
-    pub(super) on_loss: Arc<OnLoss>,
+    pub(super) on_loss: OnLoss,
     state: Mutex<Held>,
 }
 
@@ -68,19 +71,23 @@ impl fmt::Debug for OnLoss {
 
 #[derive(Debug, Default)]
 struct Held {
-    ids: BTreeSet<SessionId>,
+    /// The sessions that are open here, and their claims once these are made.
+    sessions: BTreeMap<SessionId, Option<Claim>>,
+    /// The tokens of claims that may count in the database although nobody has them here.
+    strays: Vec<Uuid>,
     ending: bool,
     /// Whether a task gives signs of life.
     is_alive: bool,
 }
 
 impl Claims {
-    pub(super) fn new(me: Uuid) -> Self {
+    pub(super) fn new(ids: Arc<dyn Ids>) -> Self {
         Self {
-            me,
+            me: ids.uuid(),
+            ids,
             boot: boot(),
             client: OnceLock::new(),
-            on_loss: Arc::default(),
+            on_loss: OnLoss::default(),
             state: Mutex::default(),
         }
     }
@@ -106,11 +113,31 @@ impl Claims {
     }
 
     fn hold(&self, id: &SessionId) -> bool {
-        lock(&self.state).ids.insert(id.clone())
+        let mut held = lock(&self.state);
+        let is_new = !held.sessions.contains_key(id);
+        if is_new {
+            held.sessions.insert(id.clone(), None);
+        }
+        is_new
+    }
+
+    /// A session that this process holds was claimed.
+    pub(super) fn claimed(&self, id: &SessionId, claim: Claim) {
+        lock(&self.state).sessions.insert(id.clone(), Some(claim));
+    }
+
+    /// The claim of a session that is open here.
+    pub(super) fn of(&self, id: &SessionId) -> Option<Claim> {
+        *lock(&self.state).sessions.get(id)?
     }
 
     pub(super) fn let_go(&self, id: &SessionId) {
-        lock(&self.state).ids.remove(id);
+        lock(&self.state).sessions.remove(id);
+    }
+
+    /// A claim may count although nobody has it: it is ended with the next sign of life.
+    pub(super) fn leave_behind(&self, token: Uuid) {
+        lock(&self.state).strays.push(token);
     }
 }
 
@@ -118,21 +145,22 @@ impl Tables {
     /// Makes this process the writer of a log. By force, even if another process has it, which can
     /// then append nothing more.
     pub(super) fn claim(
-        self: &Arc<Self>,
+        &self,
         id: &SessionId,
         state: State,
         by_force: bool,
     ) -> Result<Claim, StoreError> {
         self.hold(id)?;
         let claimed = self.claim_held(id, state, by_force);
-        if claimed.is_err() {
-            self.claims.let_go(id);
+        match &claimed {
+            Ok(claim) => self.claims.claimed(id, *claim),
+            Err(_) => self.claims.let_go(id),
         }
         claimed
     }
 
     /// Notes that this process has a session open, unless it has already.
-    pub(super) fn hold(self: &Arc<Self>, id: &SessionId) -> Result<(), StoreError> {
+    pub(super) fn hold(&self, id: &SessionId) -> Result<(), StoreError> {
         if !self.claims.hold(id) {
             return Err(StoreError::InUse {
                 id: id.clone(),
@@ -140,10 +168,10 @@ impl Tables {
             });
         }
         let alive = self.keep_alive();
-        if alive.is_err() {
+        alive.map_err(|failure| {
             self.claims.let_go(id);
-        }
-        alive
+            self.cannot_write(id, failure)
+        })
     }
 
     fn claim_held(
@@ -178,27 +206,33 @@ impl Tables {
         by_force: bool,
         gone: Option<Uuid>,
     ) -> Result<Option<Claim>, StoreError> {
-        let sql = format!(
-            "UPDATE @.fence f SET epoch = epoch + 1, writer = $2
-             FROM @.session s
-             WHERE s.id = $1 AND {} AND f.no = s.no AND
-                 ($3 OR f.writer IS NULL OR f.writer = $2 OR f.writer = $4 OR NOT EXISTS
-                     (SELECT FROM @.writer w WHERE w.id = f.writer AND w.seen > now() - {LEASE}))
-             RETURNING f.no, f.epoch",
-            state.condition()
-        );
+        let token = self.claims.ids.uuid();
+        let trashed = match state {
+            State::Live => None,
+            State::Trashed(since) => Some(since),
+        };
+        let sql = "SELECT log FROM @.claim($1, $2, $3, $4, $5, $6, $7)";
         let params = vec![
             uuid(id.to_uuid()),
-            uuid(self.claims.me),
+            (Box::new(trashed), Type::INT8),
             flag(by_force),
+            uuid(self.claims.me),
             uuid(gone),
+            uuid(token),
+            flag(self.durability != Durability::Os),
         ];
-        let rows = self.driver.query(&sql, params, Repeat::Yes);
-        let rows = rows.map_err(|failure| self.cannot_write(id, failure))?;
-        Ok(rows.first().map(|row| Claim {
-            no: row.get(0),
-            epoch: row.get(1),
-        }))
+        match self.driver.query(sql, params, Repeat::YesIfWritable) {
+            Ok(rows) => Ok(rows.first().map(|row| Claim {
+                no: row.get(0),
+                token,
+            })),
+            Err(failure) => {
+                if failure.may_have_run() {
+                    self.claims.leave_behind(token);
+                }
+                Err(self.cannot_write(id, failure))
+            }
+        }
     }
 
     /// The process that has a session open; none if the session does not exist.
@@ -244,71 +278,82 @@ impl Tables {
         is_here && writer.id != self.claims.me && !is_running(writer.holder.pid)
     }
 
-    /// Lets other processes know that this one is about to release its sessions.
+    /// Lets other processes know that this one is about to release its sessions. Does not wait for that.
     pub(super) fn ending(&self) {
+        self.driver.ending();
         let was_ending = std::mem::replace(&mut lock(&self.claims.state).ending, true);
-        if was_ending || lock(&self.claims.state).ids.is_empty() {
+        if was_ending || lock(&self.claims.state).sessions.is_empty() {
             return;
         }
-        if let Err(error) = self
-            .driver
-            .query(SIGN_OF_LIFE, self.claims.sign_of_life(), Repeat::Yes)
-        {
+        let sign = self.claims.sign_of_life();
+        if let Err(error) = self.driver.begin(SIGN_OF_LIFE, sign, Repeat::No) {
             tracing::debug!(%error, "cannot tell other processes that this one ends");
         }
     }
 
     /// Gives a sign of life now, and then again and again while this process has sessions open.
-    fn keep_alive(self: &Arc<Self>) -> Result<(), StoreError> {
+    fn keep_alive(&self) -> Result<(), Failure> {
         if lock(&self.claims.state).is_alive {
             return Ok(());
         }
-        self.ask("write to", SIGN_OF_LIFE, self.claims.sign_of_life())?;
-        let handle = self.driver.handle();
-        let handle = handle.map_err(|failure| self.failed("write to", failure))?;
+        let sign = self.claims.sign_of_life();
+        self.driver
+            .query(SIGN_OF_LIFE, sign, Repeat::YesIfWritable)?;
+        let handle = self.driver.handle()?;
         if !std::mem::replace(&mut lock(&self.claims.state).is_alive, true) {
-            handle.spawn(stay_alive(Arc::downgrade(self)));
+            let (claims, remote) = (self.claims.clone(), self.driver.remote());
+            handle.spawn(async move { claims.stay_alive(&remote).await });
         }
         Ok(())
     }
 }
 
-/// Gives signs of life for as long as the process has sessions open, and looks whether another one
-/// has taken them over.
-async fn stay_alive(tables: Weak<Tables>) {
-    loop {
-        tokio::time::sleep(SIGN).await;
-        let Some(tables) = tables.upgrade() else {
-            return;
-        };
-        let ids: Vec<Uuid> = {
-            let mut held = lock(&tables.claims.state);
-            if held.ids.is_empty() {
-                held.is_alive = false;
-                return;
-            }
-            held.ids.iter().map(SessionId::to_uuid).collect()
-        };
-        let (remote, sign) = (tables.driver.remote(), tables.claims.sign_of_life());
-        let (held, on_loss) = (
-            vec![uuids(ids), uuid(tables.claims.me)],
-            tables.claims.on_loss.clone(),
-        );
-        // Otherwise the last use of the tables could end here, on the driver's own thread.
-        drop(tables);
-        let lost = match remote.query(SIGN_OF_LIFE, &sign).await {
-            Ok(_) => remote.query(LOST, &held).await,
-            Err(failure) => Err(failure),
-        };
-        match (lost, on_loss.0.get()) {
-            (Ok(lost), Some(notify)) => {
-                for row in &lost {
-                    notify(&SessionId::from_uuid(row.get(0)));
+impl Claims {
+    /// Gives signs of life for as long as the process has sessions open, and looks whether another one
+    /// has taken them over.
+    async fn stay_alive(&self, remote: &Remote) {
+        loop {
+            tokio::time::sleep(SIGN).await;
+            {
+                let mut held = lock(&self.state);
+                if held.sessions.is_empty() && held.strays.is_empty() {
+                    held.is_alive = false;
+                    return;
                 }
             }
-            (Ok(_), None) => {}
-            (Err(error), _) => tracing::debug!(%error, "cannot give a sign of life"),
+            if let Err(error) = self.give_sign(remote).await {
+                tracing::debug!(%error, "cannot give a sign of life");
+            }
         }
+    }
+
+    async fn give_sign(&self, remote: &Remote) -> Result<(), Failure> {
+        let rows = remote.query(SIGN_OF_LIFE, self.sign_of_life()).await?;
+        remote.set_crowded(rows.first().is_some_and(|row| row.get(0)));
+        let strays = lock(&self.state).strays.clone();
+        if !strays.is_empty() {
+            let params = vec![uuid(self.me), uuids(strays.clone())];
+            remote.query(RELEASE, params).await?;
+            lock(&self.state)
+                .strays
+                .retain(|stray| !strays.contains(stray));
+        }
+        let Some(notify) = self.on_loss.0.get() else {
+            return Ok(());
+        };
+        let (mut ids, mut numbers, mut tokens) = (Vec::new(), Vec::new(), Vec::new());
+        for (id, claim) in &lock(&self.state).sessions {
+            if let Some(claim) = claim {
+                ids.push(id.to_uuid());
+                numbers.push(claim.no);
+                tokens.push(claim.token);
+            }
+        }
+        let params = vec![uuids(ids), ints(numbers), uuids(tokens)];
+        for row in &remote.query(LOST, params).await? {
+            notify(&SessionId::from_uuid(row.get(0)));
+        }
+        Ok(())
     }
 }
 

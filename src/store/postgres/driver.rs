@@ -1,34 +1,51 @@
-//! The connections to the database, on a thread of their own.
+//! Runs statements, on a thread of their own.
 //!
 //! Each statement is a transaction of its own and needs nothing that belongs to a connection, so it
-//! may go through a pool. While the database cannot be reached, statements that may be repeated wait
-//! for it for some time.
+//! may go through a pool. Each has one limit of time, from its beginning to its answer: for a
+//! connection, for encryption and login, and for the database. One that is given up is cancelled
+//! there. While the database cannot be reached, statements that may be repeated are repeated until
+//! their time is up.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_postgres::Row;
 use tokio_postgres::error::{DbError, SqlState};
-use tokio_postgres::tls::TlsStream;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Connection, NoTls, Row, Socket};
 use uuid::Uuid;
 
+use crate::sys::waiter::{HURRIED, Waiter};
 use crate::sys::{blocking, lock, with_causes};
 
 use super::address::Address;
+use super::connect::connect;
+use super::failure::{Failure, has_not_run, is_ending};
+use super::pool::{Pool, UsedConnection};
 
-/// How long a statement may take before its connection counts as broken.
-const ANSWER: Duration = Duration::from_secs(30);
 /// The pause before another attempt, at first and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
-/// How many statements run at once.
+/// How many statements run at once. Signs of life are not among them.
 const AT_ONCE: usize = 4;
+/// The least time for a statement, however little patience the address asks for.
+const LEAST: Duration = Duration::from_secs(1);
+/// How long one may take for which no client waits.
+pub(super) const LONG: Duration = Duration::from_mins(1);
+/// How long statements fail at once after one has waited for the database in vain, and how long the
+/// next one may take.
+const SILENT: Duration = Duration::from_secs(1);
+const TRY: Duration = Duration::from_secs(3);
+/// How often, within its limit, it is looked whether a statement goes on.
+const LOOKS: u32 = 8;
+/// How many bytes must have been sent or received for a statement to count as one that goes on: those
+/// of a short one say nothing.
+const GOES_ON: u64 = 32 * 1024;
 
 /// A parameter of a statement.
 pub(crate) type Param = (Box<dyn ToSql + Sync + Send>, Type);
@@ -76,55 +93,27 @@ pub(crate) fn uuids(values: Vec<Uuid>) -> Param {
     (Box::new(values), Type::UUID_ARRAY)
 }
 
-/// Why a statement has no result.
-#[derive(Debug)]
-pub(super) enum Failure {
-    /// The database cannot be reached. The statement has not run.
-    Unreachable(String),
-    /// The connection broke, so that it is unknown whether the statement has run.
-    Unknown(String),
-    /// The database refuses it.
-    Refused(Box<DbError>),
-    /// Anything else.
-    Other(String),
-}
-
-impl Failure {
-    /// Whether a unique index has refused a row.
-    pub(super) fn is_duplicate(&self) -> bool {
-        matches!(self, Self::Refused(error) if *error.code() == SqlState::UNIQUE_VIOLATION)
-    }
-
-    /// Whether the role may not do this.
-    pub(super) fn is_forbidden(&self) -> bool {
-        matches!(self, Self::Refused(error) if *error.code() == SqlState::INSUFFICIENT_PRIVILEGE)
-    }
-
-    /// Whether the tables are not there.
-    pub(super) fn is_without_tables(&self) -> bool {
-        let codes = [SqlState::UNDEFINED_TABLE, SqlState::INVALID_SCHEMA_NAME];
-        matches!(self, Self::Refused(error) if codes.contains(error.code()))
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreachable(why) | Self::Unknown(why) | Self::Other(why) => f.write_str(why),
-            Self::Refused(error) => f.write_str(error.message()),
-        }
-    }
-}
-
 /// Whether a statement may be sent again if its outcome is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Repeat {
     /// Running it twice does the same as running it once.
     Yes,
+    /// The same, and that the only server accepts no writes is an answer: it is not waited for.
+    YesIfWritable,
     No,
 }
 
-/// The connections.
+/// A statement, and for whom it runs.
+struct Statement {
+    sql: String,
+    params: Vec<Param>,
+    repeat: Repeat,
+    /// How long it may take; as long as the address says if `None`.
+    limit: Option<Duration>,
+    waiter: Option<Waiter>,
+}
+
+/// What runs statements.
 pub(super) struct Driver {
     shared: Arc<Shared>,
     thread: OnceLock<Result<Thread, String>>,
@@ -138,10 +127,22 @@ struct Thread {
 
 struct Shared {
     address: Address,
-    idle: Mutex<Vec<Client>>,
+    pool: Arc<Pool>,
     permits: Semaphore,
-    /// Whether the last statement has waited for the database in vain: the next ones try once.
-    is_down: AtomicBool,
+    /// That the database does not answer, as far as is known.
+    silence: Mutex<Option<Silence>>,
+    /// All that wait: the process may be about to end.
+    everyone: Waiter,
+    is_ending: AtomicBool,
+}
+
+/// That the database does not answer.
+struct Silence {
+    /// When this was seen last.
+    seen: Instant,
+    why: String,
+    /// Whether it says nothing, and does not refuse either: to ask it takes its time.
+    hangs: bool,
 }
 
 impl Driver {
@@ -149,9 +150,11 @@ impl Driver {
     pub(super) fn new(address: Address) -> Self {
         let shared = Shared {
             address,
-            idle: Mutex::default(),
+            pool: Arc::default(),
             permits: Semaphore::new(AT_ONCE),
-            is_down: AtomicBool::new(false),
+            silence: Mutex::default(),
+            everyone: Waiter::new(),
+            is_ending: AtomicBool::new(false),
         };
         Self {
             shared: Arc::new(shared),
@@ -169,7 +172,8 @@ impl Driver {
         &self.shared.address.schema
     }
 
-    /// Runs a statement in which `@` is the schema, and waits for its rows.
+    /// Runs a statement in which `@` is the schema, and waits for its rows: as long as the
+    /// [`Waiter`] of this task does, and the address says.
     pub(super) fn query(
         &self,
         sql: &str,
@@ -180,46 +184,59 @@ impl Driver {
         blocking(|| rows.recv()).unwrap_or_else(|_| Err(ended()))
     }
 
-    /// The same without waiting.
+    /// Runs a statement which may take that long.
+    pub(super) fn query_within(
+        &self,
+        limit: Duration,
+        sql: &str,
+        params: Vec<Param>,
+        repeat: Repeat,
+    ) -> Result<Vec<Row>, Failure> {
+        let rows = self.send(Statement {
+            limit: Some(limit),
+            ..self.shared.statement(sql, params, repeat)
+        })?;
+        blocking(|| rows.recv()).unwrap_or_else(|_| Err(ended()))
+    }
+
+    /// How long a statement may take for which a client waits.
+    pub(super) fn patience(&self) -> Duration {
+        self.shared.address.patience
+    }
+
+    /// Begins a statement, and does not wait for its rows.
     pub(super) fn begin(
         &self,
         sql: &str,
         params: Vec<Param>,
         repeat: Repeat,
     ) -> Result<Pending, Failure> {
+        self.send(self.shared.statement(sql, params, repeat))
+    }
+
+    fn send(&self, statement: Statement) -> Result<Pending, Failure> {
         let (done, rows) = sync_channel(1);
-        let sql = self.shared.named(sql);
         let shared = self.shared.clone();
         self.handle()?.spawn(async move {
-            done.send(shared.query(&sql, &params, repeat).await).ok();
+            done.send(shared.query(&statement).await).ok();
         });
         Ok(rows)
     }
 
-    /// Runs several statements as one transaction.
+    /// Runs several statements as one transaction, however long that takes.
     pub(super) fn batch(&self, sql: &str) -> Result<(), Failure> {
-        let sql = sql.replace('@', self.schema());
-        let shared = self.shared.clone();
-        self.run(async move {
-            let client = shared.client().await?;
-            let done = client.batch_execute(&sql).await;
-            done.map_err(|error| match error.as_db_error() {
-                Some(error) => Failure::Refused(Box::new(error.clone())),
-                None => Failure::Unknown(with_causes(&error)),
-            })
-        })?
-    }
-
-    /// Runs a task until its end, and waits for it.
-    fn run<T: Send + 'static>(
-        &self,
-        task: impl Future<Output = T> + Send + 'static,
-    ) -> Result<T, Failure> {
+        let (sql, shared) = (sql.to_owned(), self.shared.clone());
         let (done, result) = sync_channel(1);
         self.handle()?.spawn(async move {
-            done.send(task.await).ok();
+            done.send(shared.batch(&sql).await).ok();
         });
-        blocking(|| result.recv()).map_err(|_| ended())
+        blocking(|| result.recv()).unwrap_or_else(|_| Err(ended()))
+    }
+
+    /// The process is about to end: nothing is waited for as long as before.
+    pub(super) fn ending(&self) {
+        self.shared.is_ending.store(true, Ordering::Relaxed);
+        self.shared.everyone.hurry();
     }
 
     /// The runtime of the connections, which is started when it is first needed.
@@ -244,10 +261,20 @@ impl Driver {
 pub(super) struct Remote(Arc<Shared>);
 
 impl Remote {
-    /// Runs a statement, and tries once if the database cannot be reached.
-    pub(super) async fn query(&self, sql: &str, params: &[Param]) -> Result<Vec<Row>, Failure> {
-        let sql = self.0.named(sql);
-        self.0.query(&sql, params, Repeat::No).await
+    /// The server has few connections left, or has enough again.
+    pub(super) fn set_crowded(&self, is_crowded: bool) {
+        let crowded = &self.0.pool.is_crowded;
+        crowded.store(is_crowded, Ordering::Relaxed);
+    }
+
+    /// Runs a statement, and tries once if the database cannot be reached. Others do not hold it up: it
+    /// has a connection beside theirs, if they use all of them.
+    pub(super) async fn query(&self, sql: &str, params: Vec<Param>) -> Result<Vec<Row>, Failure> {
+        let statement = self.0.statement(sql, params, Repeat::No);
+        let (begun, mut time) = (Instant::now(), self.0.time_of(&statement));
+        let done = self.0.attempt(&statement, &mut time).await;
+        self.0.note(&done, begun);
+        done
     }
 }
 
@@ -270,74 +297,226 @@ fn start() -> std::io::Result<Thread> {
     Ok(Thread { handle, _end: end })
 }
 
-impl Shared {
-    /// A statement with the schema before the names of tables. There are operators with an `@`.
-    fn named(&self, sql: &str) -> String {
-        sql.replace("@.", &format!("{}.", self.address.schema))
-    }
+/// The time that a statement has.
+struct Time<'a> {
+    /// How long it may take without a sign that it goes on.
+    limit: Duration,
+    end: Instant,
+    waiter: Option<&'a Waiter>,
+    everyone: &'a Waiter,
+    /// Resolves when one of these is in a hurry.
+    hurries: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
 
-    /// Runs a statement.
-    async fn query(
-        &self,
-        sql: &str,
-        params: &[Param],
-        repeat: Repeat,
-    ) -> Result<Vec<Row>, Failure> {
-        // The semaphore is never closed.
-        let _permit = self.permits.acquire().await;
-        let patience = if self.is_down.load(Ordering::Relaxed) {
-            Duration::ZERO
-        } else {
-            self.address.patience
-        };
-        let deadline = Instant::now() + patience;
-        let mut pause = PAUSES.0;
-        loop {
-            let (why, has_run) = match self.client().await {
-                Ok(client) => match self.query_on(client, sql, params).await {
-                    Ok(rows) => {
-                        self.is_down.store(false, Ordering::Relaxed);
-                        return Ok(rows);
-                    }
-                    Err(Failure::Unknown(why)) => (why, true),
-                    Err(Failure::Unreachable(why)) => (why, false),
-                    Err(failure) => return Err(failure),
-                },
-                Err(Failure::Unreachable(why)) => (why, false),
-                Err(failure) => return Err(failure),
-            };
-            if has_run && repeat == Repeat::No {
-                return Err(Failure::Unknown(why));
-            }
-            if Instant::now() >= deadline {
-                if !self.is_down.swap(true, Ordering::Relaxed) {
-                    tracing::warn!(store = self.address.shown, why, "the database is gone");
-                }
-                return Err(Failure::Unreachable(why));
-            }
-            sleep(pause).await;
-            pause = (2 * pause).min(PAUSES.1);
+impl<'a> Time<'a> {
+    fn new(limit: Duration, waiter: Option<&'a Waiter>, everyone: &'a Waiter) -> Self {
+        Self {
+            limit,
+            end: Instant::now() + limit,
+            waiter,
+            everyone,
+            hurries: hurries(waiter, everyone),
         }
     }
 
-    async fn query_on(
-        &self,
-        client: Client,
-        sql: &str,
-        params: &[Param],
+    fn hurry(&mut self) {
+        self.limit = self.limit.min(HURRIED);
+        self.end = self.end.min(Instant::now() + HURRIED);
+        self.hurries = hurries(self.waiter, self.everyone);
+    }
+
+    /// Resolves when it is up.
+    async fn is_up(&mut self) {
+        loop {
+            tokio::select! {
+                () = sleep_until(self.end) => return,
+                () = &mut self.hurries => self.hurry(),
+            }
+        }
+    }
+
+    /// Resolves when it is up for a statement that is under way. As long as it goes on, there is more
+    /// time: `moved` counts what is sent and received for it.
+    async fn is_up_unless(&mut self, moved: &AtomicU64) {
+        let mut seen = moved.load(Ordering::Relaxed);
+        loop {
+            let look = Instant::now() + self.limit / LOOKS;
+            tokio::select! {
+                () = sleep_until(look.min(self.end)) => {}
+                () = &mut self.hurries => self.hurry(),
+            }
+            let (now, count) = (Instant::now(), moved.load(Ordering::Relaxed));
+            if count - seen >= GOES_ON {
+                seen = count;
+                self.end = self.end.max(now + self.limit);
+            } else if now >= self.end {
+                return;
+            }
+        }
+    }
+}
+
+/// Resolves when one of these is in a hurry.
+fn hurries(waiter: Option<&Waiter>, everyone: &Waiter) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    let (waiter, everyone) = (waiter.map(Waiter::hurries), everyone.hurries());
+    Box::pin(async move {
+        match waiter {
+            None => everyone.await,
+            Some(waiter) => tokio::select! {
+                () = waiter => {}
+                () = everyone => {}
+            },
+        }
+    })
+}
+
+impl Shared {
+    /// A statement for the waiter of this task. Its SQL has `@.` before the names of tables; there are
+    /// operators with an `@`.
+    fn statement(&self, sql: &str, params: Vec<Param>, repeat: Repeat) -> Statement {
+        Statement {
+            sql: sql.replace("@.", &format!("{}.", self.address.schema)),
+            params,
+            repeat,
+            limit: None,
+            waiter: Waiter::current(),
+        }
+    }
+
+    fn time_of<'a>(&'a self, statement: &'a Statement) -> Time<'a> {
+        let limit = statement.limit.unwrap_or(self.address.patience).max(LEAST);
+        let limit = if lock(&self.silence).is_some() {
+            limit.min(TRY)
+        } else {
+            limit
+        };
+        let waiter = statement.waiter.as_ref();
+        let limit = waiter.map_or(limit, |waiter| waiter.limit(limit));
+        let limit = if self.is_ending.load(Ordering::Relaxed) {
+            limit.min(HURRIED)
+        } else {
+            limit
+        };
+        Time::new(limit, waiter, &self.everyone)
+    }
+
+    /// Runs a statement.
+    async fn query(self: &Arc<Self>, statement: &Statement) -> Result<Vec<Row>, Failure> {
+        let tries_once = match &*lock(&self.silence) {
+            Some(silence) if silence.hangs && silence.seen.elapsed() < SILENT => {
+                return Err(Failure::Unreachable(silence.why.clone()));
+            }
+            silence => silence.is_some(),
+        };
+        let mut time = self.time_of(statement);
+        let patience = statement.limit.unwrap_or(self.address.patience);
+        let retries_end = Instant::now() + patience.min(time.limit);
+        let permit = tokio::select! {
+            permit = self.permits.acquire() => permit,
+            () = time.is_up() => {
+                return Err(Failure::Unreachable("all connections are in use".to_owned()));
+            }
+        };
+        let mut pause = PAUSES.0;
+        let (done, begun) = loop {
+            let begun = Instant::now();
+            let done = self.attempt(statement, &mut time).await;
+            let is_retried = match &done {
+                Err(Failure::Unreachable(_)) => true,
+                Err(Failure::Unknown(_)) => statement.repeat != Repeat::No,
+                _ => false,
+            };
+            if !is_retried || tries_once || Instant::now() >= retries_end.min(time.end) {
+                break (done, begun);
+            }
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = time.is_up() => break (done, begun),
+            }
+            pause = (2 * pause).min(PAUSES.1);
+        };
+        drop(permit);
+        self.note(&done, begun);
+        done
+    }
+
+    /// Notes whether the database can be reached, after an attempt that began then.
+    fn note(&self, done: &Result<Vec<Row>, Failure>, begun: Instant) {
+        match done {
+            Err(Failure::Unreachable(why)) => self.does_not_answer(why, begun.elapsed() >= LEAST),
+            Ok(_) | Err(Failure::Refused(_)) => {
+                if lock(&self.silence).take().is_some() {
+                    tracing::info!(store = self.address.shown, "the database is there again");
+                }
+            }
+            // What is known of one that was given up comes later.
+            Err(_) => {}
+        }
+    }
+
+    fn does_not_answer(&self, why: &str, hangs: bool) {
+        let silence = Silence {
+            seen: Instant::now(),
+            why: why.to_owned(),
+            hangs,
+        };
+        if lock(&self.silence).replace(silence).is_none() {
+            tracing::warn!(store = self.address.shown, why, "the database is gone");
+        }
+    }
+
+    /// Runs a statement once.
+    async fn attempt(
+        self: &Arc<Self>,
+        statement: &Statement,
+        time: &mut Time<'_>,
     ) -> Result<Vec<Row>, Failure> {
+        let until = time.end;
+        let used = tokio::select! {
+            biased;
+            used = self.pool.take(&self.address, until) => used?,
+            () = time.is_up() => {
+                return Err(Failure::Unreachable("it does not answer".to_owned()));
+            }
+        };
+        self.run_on(used, statement, time).await
+    }
+
+    async fn run_on(
+        self: &Arc<Self>,
+        used: UsedConnection,
+        statement: &Statement,
+        time: &mut Time<'_>,
+    ) -> Result<Vec<Row>, Failure> {
+        let params = statement.params.iter();
         let typed: Vec<(&(dyn ToSql + Sync), Type)> = params
-            .iter()
             .map(|(value, kind)| (&**value as &(dyn ToSql + Sync), kind.clone()))
             .collect();
-        let failure = match timeout(ANSWER, client.query_typed(sql, &typed)).await {
-            Ok(Ok(rows)) => {
-                self.keep(client);
+        let connection = &used.connection;
+        let answered = tokio::select! {
+            biased;
+            answered = connection.client.query_typed(&statement.sql, &typed) => Some(answered),
+            () = time.is_up_unless(&connection.moved) => None,
+        };
+        let Some(answered) = answered else {
+            self.give_up(used);
+            let limit = time.limit.as_secs_f64();
+            let why = format!("the database does not answer within {limit:.0} s");
+            return Err(Failure::GivenUp(why));
+        };
+        let is_unsafe = connection.was_unsafe();
+        let failure = match answered {
+            Ok(_) if is_unsafe => {
+                used.keep();
+                let why = "the database no longer waits for a standby".to_owned();
+                return Err(Failure::Unknown(why));
+            }
+            Ok(rows) => {
+                used.keep();
                 return Ok(rows);
             }
-            Err(_) => Failure::Unknown("the database does not answer".to_owned()),
-            Ok(Err(error)) => match error.as_db_error() {
-                Some(refused) if has_not_run(refused) => {
+            Err(error) => match error.as_db_error() {
+                Some(refused) if has_not_run(refused) && !self.is_final(refused, statement) => {
                     Failure::Unreachable(refused.message().to_owned())
                 }
                 Some(refused) if is_ending(refused) => {
@@ -345,7 +524,7 @@ impl Shared {
                 }
                 Some(refused) => {
                     let refused = Failure::Refused(Box::new(refused.clone()));
-                    self.keep(client);
+                    used.keep();
                     return Err(refused);
                 }
                 None if error.is_closed() || is_broken(&error) => {
@@ -355,74 +534,43 @@ impl Shared {
             },
         };
         // The others lead to the same server.
-        lock(&self.idle).clear();
+        self.pool.clear();
         Err(failure)
     }
 
-    /// A connection that nobody uses, or a new one.
-    async fn client(&self) -> Result<Client, Failure> {
-        loop {
-            let idle = lock(&self.idle).pop();
-            match idle {
-                Some(client) if client.is_closed() => {}
-                Some(client) => return Ok(client),
-                None => break,
+    /// Whether a server that accepts no writes is an answer.
+    fn is_final(&self, refused: &DbError, statement: &Statement) -> bool {
+        statement.repeat == Repeat::YesIfWritable
+            && *refused.code() == SqlState::READ_ONLY_SQL_TRANSACTION
+            && self.address.servers.len() == 1
+    }
+
+    /// Cancels what runs on a connection, and ends it, on a task of its own.
+    fn give_up(self: &Arc<Self>, used: UsedConnection) {
+        let shared = self.clone();
+        tokio::spawn(async move {
+            let UsedConnection {
+                connection,
+                counted,
+            } = used;
+            let has_answered = connection.give_up().end(&shared.address).await;
+            drop(counted);
+            if !has_answered {
+                shared.pool.clear();
+                shared.does_not_answer("it does not answer", true);
             }
-        }
-        let mut config = self.address.config.clone();
-        if let Some(command) = &self.address.password_command {
-            config.password(command.run().await.map_err(Failure::Other)?);
-        }
-        let connected = match &self.address.tls {
-            Some(tls) => config.connect(tls.clone()).await.map(drive),
-            None => config.connect(NoTls).await.map(drive),
-        };
-        connected.map_err(|error| match error.as_db_error() {
-            Some(refused) if !has_not_run(refused) && !is_ending(refused) => {
-                Failure::Refused(Box::new(refused.clone()))
-            }
-            _ => Failure::Unreachable(with_causes(&error)),
+        });
+    }
+
+    async fn batch(&self, sql: &str) -> Result<(), Failure> {
+        let until = Instant::now() + self.address.patience.max(LEAST);
+        let connection = connect(&self.address, 0, until, true).await?;
+        let done = connection.client.batch_execute(sql).await;
+        done.map_err(|error| match error.as_db_error() {
+            Some(error) => Failure::Refused(Box::new(error.clone())),
+            None => Failure::Unknown(with_causes(&error)),
         })
     }
-
-    fn keep(&self, client: Client) {
-        let mut idle = lock(&self.idle);
-        if idle.len() < AT_ONCE {
-            idle.push(client);
-        }
-    }
-}
-
-/// Runs a connection until its end.
-fn drive<S>((client, connection): (Client, Connection<Socket, S>)) -> Client
-where
-    S: TlsStream + Unpin + Send + 'static,
-{
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "a connection to the database has ended");
-        }
-    });
-    client
-}
-
-/// Whether the server has refused a statement in a way that passes: it is full, only follows another
-/// server, or has chosen this transaction to fail.
-fn has_not_run(error: &DbError) -> bool {
-    [
-        SqlState::TOO_MANY_CONNECTIONS,
-        SqlState::READ_ONLY_SQL_TRANSACTION,
-        SqlState::T_R_SERIALIZATION_FAILURE,
-        SqlState::T_R_DEADLOCK_DETECTED,
-        SqlState::CANNOT_CONNECT_NOW,
-    ]
-    .contains(error.code())
-}
-
-/// Whether the server ends.
-fn is_ending(error: &DbError) -> bool {
-    let code = error.code().code();
-    code.starts_with("57P0") || code.starts_with("08")
 }
 
 /// Whether an error is one of the connection.

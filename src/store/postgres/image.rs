@@ -12,7 +12,8 @@ use crate::store::medium::Image;
 use crate::sys::{blocking, lock};
 
 use super::Tables;
-use super::driver::{Failure, Pending, Repeat, int};
+use super::driver::{Pending, Repeat, int};
+use super::failure::Failure;
 
 /// How much is read at first, in bytes: enough for headers and short sessions.
 const FIRST: i64 = 64 * 1024;

@@ -14,10 +14,10 @@ const PLACE: i64 = 64 * 1024;
 /// How many blocks may begin there before they are joined.
 const FEW: i64 = 8;
 /// How many blocks one statement makes at most.
-const AT_ONCE: usize = 256;
+const AT_ONCE: i64 = 256;
 
 /// The name of the note which says how far this role is. Each sees other sessions.
-const NOTE: &str = "'joined by ' || session_user";
+const NOTE: &str = "joined";
 
 impl Tables {
     /// Joins small blocks of some logs in which nobody has prompted since `before`; false if none is
@@ -26,9 +26,7 @@ impl Tables {
         if !self.may_remove()? {
             return Ok(false);
         }
-        let sql = format!("SELECT text FROM @.note WHERE name = {NOTE}");
-        let rows = self.ask("look at", &sql, Vec::new())?;
-        let note: String = rows.first().map_or(String::new(), |row| row.get(0));
+        let note = self.note(NOTE)?.unwrap_or_default();
         let (at, id) = note.split_once(' ').unwrap_or_default();
         let after = SessionId::parse(id).map(|id| id.to_uuid());
         let sql = "SELECT s.no, s.updated_at, s.id FROM @.session s
@@ -49,36 +47,20 @@ impl Tables {
             return Ok(false);
         };
         let (at, id): (String, _) = (last.get(1), SessionId::from_uuid(last.get(2)));
-        let sql = format!(
-            "INSERT INTO @.note VALUES ({NOTE}, $1)
-             ON CONFLICT (name) DO UPDATE SET text = excluded.text"
-        );
-        self.ask("write to", &sql, vec![text(format!("{at} {id}"))])?;
+        self.set_note(NOTE, &format!("{at} {id}"))?;
         Ok(true)
     }
 
-    /// Joins the blocks of a log that no process has, or one that was gone for a day: it is taken over
-    /// for this moment.
+    /// Joins the blocks of a log that no process has, or one that was gone for a day.
     fn join_blocks_of(&self, no: i64) -> Result<(), StoreError> {
-        let sql = format!(
-            "WITH small AS MATERIALIZED (SELECT off / {PLACE} AS place FROM @.block WHERE no = $1
-                 GROUP BY 1 HAVING count(*) > {FEW} ORDER BY 1 LIMIT {AT_ONCE}),
-             held AS (UPDATE @.fence f SET epoch = epoch + 1, writer = NULL
-                 WHERE no = $1 AND EXISTS (SELECT FROM small) AND (writer IS NULL OR NOT EXISTS
-                     (SELECT FROM @.writer w
-                      WHERE w.id = f.writer AND w.seen > now() - interval '1 day'))
-                 RETURNING no),
-             gone AS (DELETE FROM @.block b USING held, small
-                 WHERE b.no = held.no AND b.off / {PLACE} = small.place
-                 RETURNING b.off, b.epoch, b.bytes)
-             INSERT INTO @.block
-             SELECT $1, min(off), max(epoch), string_agg(bytes, ''::bytea ORDER BY off)
-             FROM gone GROUP BY off / {PLACE}
-             RETURNING 1"
-        );
+        let sql = "SELECT @.join_blocks($1, $2, $3, $4)";
         loop {
-            let made = self.ask("join blocks in", &sql, vec![int(no)])?;
-            if made.len() < AT_ONCE {
+            let params = vec![int(no), int(PLACE), int(FEW), int(AT_ONCE)];
+            let rows = self.ask_long("join blocks in", sql, params)?;
+            if rows
+                .first()
+                .is_none_or(|row| row.get::<_, i64>(0) < AT_ONCE)
+            {
                 return Ok(());
             }
         }

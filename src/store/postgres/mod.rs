@@ -5,12 +5,15 @@
 
 mod address;
 mod claims;
+mod connect;
 mod driver;
+mod failure;
 mod fingerprint;
 mod image;
 mod join;
 mod owned;
 mod password;
+mod pool;
 mod roles;
 mod tables;
 mod tls;
@@ -18,36 +21,64 @@ mod trash;
 mod watch;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::sys::{SessionId, Sys, Timestamp, Watch};
 
 use super::medium::{
-    Durability, Holder, Image, Info, LogChanged, Lost, Medium, Owned, StoreError, Trashed,
+    Durability, Holder, Image, Info, LogChanged, Lost, Medium, Owned, StoreError, Trashed, Wanted,
 };
 
 use address::Address;
-use claims::{Claims, State};
+use claims::{Claim, Claims, State};
 use driver::{Driver, Repeat};
 pub(crate) use driver::{Param, flags, int, ints, text, texts, uuid, uuids};
 use image::Pages;
 use owned::Claimed;
 pub use roles::Rights;
 pub(in crate::store) use roles::grant;
+use tables::Version;
 pub(in crate::store) use tables::migrate;
 pub(crate) use tokio_postgres::Row;
 
-/// The database's time, in milliseconds.
-const NOW: &str = "(extract(epoch from clock_timestamp()) * 1000)::bigint";
+/// The variables of the environment that lead to the store at an address. One that cannot be read
+/// leads nowhere.
+pub(in crate::store) fn variables(place: &Path) -> Vec<String> {
+    let address = Address::parse(place);
+    let variables = address.iter().flat_map(Address::variables);
+    variables.map(str::to_owned).collect()
+}
 
 /// The tables of a store, and the claims of this process.
 #[derive(Debug)]
 pub(in crate::store) struct Tables {
     driver: Driver,
-    claims: Claims,
+    claims: Arc<Claims>,
     durability: Durability,
-    /// Whether the tables were found to be of a known version.
-    are_known: std::sync::OnceLock<()>,
+    /// The version of the tables, once it was found to be one that this program can read.
+    version: OnceLock<Version>,
+}
+
+impl Tables {
+    /// Whether what was answered is to survive a crash of the database's machine.
+    fn is_safe(&self) -> bool {
+        self.durability != Durability::Os
+    }
+
+    /// A note of this role.
+    fn note(&self, name: &str) -> Result<Option<String>, StoreError> {
+        let sql = "SELECT text FROM @.note WHERE name = $1 AND owner = session_user";
+        let rows = self.ask("read", sql, vec![text(name.to_owned())])?;
+        Ok(rows.first().map(|row| row.get(0)))
+    }
+
+    fn set_note(&self, name: &str, note: &str) -> Result<(), StoreError> {
+        let sql = "INSERT INTO @.note (name, text)
+                   SELECT $1, $2 FROM (SELECT set_config('synchronous_commit', 'off', true)) AS mode
+                   ON CONFLICT (name, owner) DO UPDATE SET text = excluded.text";
+        let params = vec![text(name.to_owned()), text(note.to_owned())];
+        self.ask("write to", sql, params).map(drop)
+    }
 }
 
 /// The database of a store for those that keep tables of their own in it. Clones share it.
@@ -57,6 +88,7 @@ pub(crate) struct Database(Arc<Tables>);
 impl Database {
     /// Runs a statement that may be repeated, in which `@` is the schema.
     pub(crate) fn ask(&self, sql: &str, params: Vec<Param>) -> Result<Vec<Row>, StoreError> {
+        self.0.check_reads()?;
         self.0.ask("look at", sql, params)
     }
 
@@ -83,9 +115,9 @@ impl Postgres {
         let tables = Address::parse(place).map(|address| {
             Arc::new(Tables {
                 driver: Driver::new(address),
-                claims: Claims::new(sys.ids.uuid()),
+                claims: Arc::new(Claims::new(sys.ids.clone())),
                 durability,
-                are_known: std::sync::OnceLock::new(),
+                version: OnceLock::new(),
             })
         });
         Self {
@@ -113,7 +145,7 @@ impl Postgres {
         by_force: bool,
     ) -> Result<Box<dyn Owned>, StoreError> {
         let tables = self.tables()?;
-        tables.check()?;
+        tables.check_writes(id)?;
         let claim = tables.claim(id, state, by_force)?;
         Ok(Box::new(Claimed::new(
             tables.clone(),
@@ -125,6 +157,7 @@ impl Postgres {
 
     fn opened(&self, id: &SessionId, condition: &str) -> Result<Box<dyn Image>, StoreError> {
         let tables = self.tables()?;
+        tables.check_reads()?;
         let sql = format!("SELECT no FROM @.session WHERE id = $1 AND {condition}");
         let rows = tables.ask("open", &sql, vec![uuid(id.to_uuid())])?;
         let row = rows
@@ -138,7 +171,7 @@ impl Postgres {
 impl Medium for Postgres {
     /// The tables must be there: programs that serve do not make them.
     fn prepare(&self) -> Result<(), StoreError> {
-        self.tables()?.check()
+        self.tables()?.check_reads()
     }
 
     fn is_there(&self) -> Result<bool, StoreError> {
@@ -154,16 +187,13 @@ impl Medium for Postgres {
 
     fn draft(&self, id: &SessionId) -> Result<Box<dyn Owned>, StoreError> {
         let tables = self.tables()?;
+        tables.check_writes(id)?;
         tables.hold(id)?;
-        let sql = format!(
-            "WITH made AS (INSERT INTO @.session (id, state, since) VALUES ($1, 'm', {NOW})
-                 RETURNING no),
-             fence AS (INSERT INTO @.fence SELECT no, 1, 0, $2, {NOW} FROM made)
-             SELECT no FROM made"
-        );
-        let params = vec![uuid(id.to_uuid()), uuid(tables.claims.me)];
+        let token = tables.claims.ids.uuid();
+        let params = vec![uuid(id.to_uuid()), uuid(tables.claims.me), uuid(token)];
         // A second row would never be published, and be removed some time.
-        let rows = tables.driver.query(&sql, params, Repeat::Yes);
+        let sql = "SELECT @.draft($1, $2, $3)";
+        let rows = tables.driver.query(sql, params, Repeat::YesIfWritable);
         let rows = rows.map_err(|failure| tables.cannot_write(id, failure));
         let made = rows.and_then(|rows| match rows.first() {
             Some(row) => Ok(row.get(0)),
@@ -172,10 +202,8 @@ impl Medium for Postgres {
         if made.is_err() {
             tables.claims.let_go(id);
         }
-        let claim = claims::Claim {
-            no: made?,
-            epoch: 1,
-        };
+        let claim = Claim { no: made?, token };
+        tables.claims.claimed(id, claim);
         let draft = Claimed::new(tables.clone(), id.clone(), claim, true);
         Ok(Box::new(draft))
     }
@@ -202,9 +230,9 @@ impl Medium for Postgres {
     fn info(&self, id: &SessionId) -> Result<Option<Info>, StoreError> {
         let sql = "SELECT end_off, changed FROM @.session JOIN @.fence USING (no)
                    WHERE id = $1 AND state = 'l'";
-        let rows = self
-            .tables()?
-            .ask("look at", sql, vec![uuid(id.to_uuid())])?;
+        let tables = self.tables()?;
+        tables.check_reads()?;
+        let rows = tables.ask("look at", sql, vec![uuid(id.to_uuid())])?;
         Ok(rows.first().map(|row| Info {
             is_log: true,
             len: row.get::<_, i64>(0).unsigned_abs(),
@@ -218,7 +246,9 @@ impl Medium for Postgres {
 
     fn ids(&self) -> Result<Vec<SessionId>, StoreError> {
         let sql = "SELECT id FROM @.session WHERE state = 'l' ORDER BY id";
-        let rows = self.tables()?.ask("list", sql, Vec::new())?;
+        let tables = self.tables()?;
+        tables.check_reads()?;
+        let rows = tables.ask("list", sql, Vec::new())?;
         Ok(rows
             .iter()
             .map(|row| SessionId::from_uuid(row.get(0)))
@@ -233,8 +263,8 @@ impl Medium for Postgres {
         Ok(Timestamp::from_millis(changed))
     }
 
-    fn watch(&self, changed: LogChanged) -> Result<Watch, StoreError> {
-        watch::watch(self.tables()?, changed)
+    fn watch(&self, wanted: Wanted, changed: LogChanged) -> Result<Watch, StoreError> {
+        watch::watch(self.tables()?, wanted, changed)
     }
 
     fn holder(&self, id: &SessionId) -> Option<Holder> {
@@ -309,16 +339,11 @@ impl Medium for Postgres {
     }
 
     fn note(&self, name: &str) -> Option<Vec<u8>> {
-        let sql = "SELECT text FROM @.note WHERE name = $1";
-        let tables = self.tables.as_ref().ok()?;
-        let rows = tables.ask("read", sql, vec![text(name.to_owned())]).ok()?;
-        Some(rows.first()?.get::<_, String>(0).into_bytes())
+        let note = self.tables.as_ref().ok()?.note(name).ok()?;
+        note.map(String::into_bytes)
     }
 
     fn set_note(&self, name: &str, note: &str) -> Result<(), StoreError> {
-        let sql = "INSERT INTO @.note VALUES ($1, $2)
-                   ON CONFLICT (name) DO UPDATE SET text = excluded.text";
-        let params = vec![text(name.to_owned()), text(note.to_owned())];
-        self.tables()?.ask("write to", sql, params).map(drop)
+        self.tables()?.set_note(name, note)
     }
 }

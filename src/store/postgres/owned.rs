@@ -9,20 +9,21 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_postgres::types::Type;
 
-use crate::store::medium::{Durability, Image, Owned, StoreError};
+use crate::store::medium::{Image, Owned, StoreError};
 use crate::sys::{SessionId, Timestamp, blocking};
 
-use super::claims::Claim;
-use super::driver::{Failure, Repeat, int, text, uuid};
+use super::Tables;
+use super::claims::{Claim, RELEASE};
+use super::driver::{Param, Repeat, flag, int, uuid, uuids};
+use super::failure::Failure;
 use super::image::Pages;
-use super::{NOW, Tables};
 
 /// How much is kept in memory of what a crash of the database may take, in bytes.
 const MOST_KEPT: usize = 8 * 1024 * 1024;
 /// The longest block, in bytes. A longer record is several blocks.
 const LONGEST: i32 = 16 * 1024 * 1024;
 /// How long the end of a claim waits for the database.
-const RELEASE: Duration = Duration::from_secs(2);
+const RELEASED: Duration = Duration::from_secs(2);
 /// For how long a confirmed append shows that the claim counts.
 const CURRENT: Duration = Duration::from_secs(1);
 
@@ -37,6 +38,9 @@ pub(super) struct Claimed {
     is_draft: bool,
     /// Whether something was committed that a crash of the database may take.
     is_unsafe: bool,
+    /// Whether an append has failed which the database may have, or get, all the same: nothing more
+    /// may be appended before the log was read.
+    is_in_doubt: bool,
     /// The last of it, to be written again after such a crash: blocks and where they begin.
     kept: VecDeque<(i64, Vec<u8>)>,
     /// How many bytes these are.
@@ -47,7 +51,7 @@ pub(super) struct Claimed {
 
 /// What the database says about a log.
 struct Fence {
-    epoch: i64,
+    is_ours: bool,
     end: i64,
 }
 
@@ -61,6 +65,7 @@ impl Claimed {
             pages,
             is_draft,
             is_unsafe: true,
+            is_in_doubt: false,
             kept: VecDeque::new(),
             kept_len: 0,
             confirmed: None,
@@ -72,34 +77,62 @@ impl Claimed {
         StoreError::Fenced {
             id: self.id.clone(),
             holder: self.tables.holder(&self.id),
+            is_cut: self.is_cut(),
         }
     }
 
-    fn look(&self) -> Result<Fence, StoreError> {
-        let sql = "SELECT epoch, end_off FROM @.fence WHERE no = $1";
-        let rows = self.tables.ask("look at", sql, vec![int(self.claim.no)])?;
-        // Without a row, the session was removed for good.
-        Ok(rows
-            .first()
-            .map_or(Fence { epoch: -1, end: 0 }, |row| Fence {
-                epoch: row.get(0),
-                end: row.get(1),
-            }))
+    /// Whether the log lacks what was confirmed last, which a crash of the database may take.
+    fn is_cut(&self) -> bool {
+        let Some((from, block)) = self.kept.back() else {
+            return false;
+        };
+        let sql = "SELECT 1 FROM @.block WHERE no = $1 AND off = $2 AND bytes = $3";
+        let block = (Box::new(block.clone()) as _, Type::BYTEA);
+        let params = vec![int(self.claim.no), int(*from), block];
+        let rows = self.tables.ask("look at", sql, params);
+        rows.is_ok_and(|rows| rows.is_empty())
     }
 
-    fn append_once(&self, end: i64, block: &[u8], safe: bool) -> Result<bool, Failure> {
+    /// Asks the database about the log, for so long. Fails if the session is not there: it was removed,
+    /// or the database is one of an earlier time.
+    fn look(&self, limit: Duration) -> Result<Fence, StoreError> {
+        let sql = "SELECT token IS NOT DISTINCT FROM $2, end_off FROM @.fence WHERE no = $1";
+        let driver = &self.tables.driver;
+        let rows = driver.query_within(limit, sql, self.claimed(), Repeat::Yes);
+        let rows = rows.map_err(|failure| self.tables.failed("look at", failure))?;
+        let row = rows.first().ok_or_else(|| StoreError::NotFound {
+            id: self.id.clone(),
+        })?;
+        Ok(Fence {
+            is_ours: row.get(0),
+            end: row.get(1),
+        })
+    }
+
+    /// The first parameters of each statement that changes the log.
+    fn claimed(&self) -> Vec<Param> {
+        vec![int(self.claim.no), uuid(self.claim.token)]
+    }
+
+    fn append_once(
+        &self,
+        end: i64,
+        block: &[u8],
+        safe: bool,
+        limit: Duration,
+    ) -> Result<bool, Failure> {
         let to = end.saturating_add(i64::try_from(block.len()).unwrap_or(i64::MAX));
         let sql = "SELECT @.append($1, $2, $3, $4, $5, $6, $7)";
-        let params = vec![
-            int(self.claim.no),
-            int(self.claim.epoch),
+        let mut params = self.claimed();
+        params.extend([
             int(end),
             int(to),
-            text(if safe { "on" } else { "off" }.to_owned()),
+            flag(safe),
             (Box::new(block.to_vec()), Type::BYTEA),
             (Box::new(LONGEST), Type::INT4),
-        ];
-        let rows = self.tables.driver.query(sql, params, Repeat::No)?;
+        ]);
+        let driver = &self.tables.driver;
+        let rows = driver.query_within(limit, sql, params, Repeat::No)?;
         Ok(rows.first().is_some_and(|row| row.get(0)))
     }
 
@@ -121,13 +154,13 @@ impl Claimed {
 
     /// Writes again what the database has lost of what it had confirmed: the log ends at `end`, and
     /// not at `from`. False if that is not in memory.
-    fn restore_end(&mut self, end: i64, from: i64) -> Result<bool, StoreError> {
+    fn restore_end(&mut self, end: i64, from: i64, limit: Duration) -> Result<bool, StoreError> {
         let Some(first) = self.kept.iter().position(|(at, _)| *at == end) else {
             return Ok(false);
         };
         tracing::warn!(session = %self.id, bytes = from - end, "the database has lost the end of a log, which is written again");
         for (at, block) in self.kept.iter().skip(first) {
-            match self.append_once(*at, block, true) {
+            match self.append_once(*at, block, true, limit) {
                 Ok(true) => {}
                 // The caller looks again.
                 Ok(false) | Err(Failure::Unknown(_)) => return Ok(true),
@@ -137,35 +170,75 @@ impl Claimed {
         Ok(true)
     }
 
-    /// Gives a new log a state, in which it is since then.
-    fn publish_as(&mut self, state: &str, since: &str) -> Result<(), StoreError> {
-        let sql = format!(
-            "WITH mode AS MATERIALIZED (SELECT set_config('synchronous_commit', $3, true)),
-             held AS (UPDATE @.fence SET end_off = end_off FROM mode
-                 WHERE no = $1 AND epoch = $2 RETURNING no)
-             UPDATE @.session s SET state = {state}, since = {since} FROM held
-             WHERE s.no = held.no RETURNING 1"
-        );
-        let safe = self.tables.durability != Durability::Os;
-        let mode = text(if safe { "on" } else { "off" }.to_owned());
-        self.change("create", &sql, vec![mode])?;
+    /// Appends a block, and returns when the database has it.
+    fn append_all(&mut self, from: i64, block: &[u8], safe: bool) -> Result<(), StoreError> {
+        let to = from.saturating_add(i64::try_from(block.len()).unwrap_or(i64::MAX));
+        let end = Instant::now() + self.tables.driver.patience();
+        let mut in_doubt = false;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            match self.append_once(from, block, safe, left) {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(Failure::Unknown(why)) if !left.is_zero() => {
+                    tracing::debug!(session = %self.id, why, "the outcome of a write is unknown");
+                    in_doubt = true;
+                }
+                Err(failure) => {
+                    self.is_in_doubt = in_doubt || failure.may_have_run();
+                    return Err(self.tables.failed("append to", failure));
+                }
+            }
+            self.is_in_doubt = in_doubt;
+            let left = end.saturating_duration_since(Instant::now());
+            let fence = self.look(left)?;
+            match fence.end {
+                _ if !fence.is_ours => return Err(self.fenced()),
+                // The block was written, and only the answer was lost. It may be on this server alone.
+                end if end == to && in_doubt => {
+                    return if safe { self.sync_now() } else { Ok(()) };
+                }
+                end if end == from => {}
+                end if end < from && self.restore_end(end, from, left)? => {}
+                end => {
+                    let lost = format!("it ends at {end} and not at {from} as it did");
+                    let cause = io::Error::new(io::ErrorKind::InvalidData, lost);
+                    return Err(StoreError::disk("append to", self.path())(cause));
+                }
+            }
+        }
+    }
+
+    fn sync_now(&self) -> Result<(), StoreError> {
+        self.change("sync", "SELECT @.sync($1, $2)", Vec::new())
+    }
+
+    /// Gives a new log its place: among the live ones, or in the trash since a time.
+    fn publish_as(&mut self, trashed: Option<Timestamp>) -> Result<(), StoreError> {
+        let safe = self.tables.is_safe();
+        let trashed = trashed.map(Timestamp::as_millis);
+        let more = vec![(Box::new(trashed) as _, Type::INT8), flag(safe)];
+        self.change("create", "SELECT @.publish($1, $2, $3, $4)", more)?;
         self.is_draft = false;
         self.is_unsafe &= !safe;
         Ok(())
     }
 
-    /// Runs a statement that changes something only if this is still the holder.
+    /// Runs a function that does nothing and returns false if this is no longer the holder.
     fn change(
         &self,
         operation: &'static str,
         sql: &str,
-        more: Vec<super::driver::Param>,
+        more: Vec<Param>,
     ) -> Result<(), StoreError> {
-        let mut params = vec![int(self.claim.no), int(self.claim.epoch)];
+        let mut params = self.claimed();
         params.extend(more);
         match self.tables.driver.query(sql, params, Repeat::Yes) {
-            Ok(rows) if rows.is_empty() => Err(self.fenced()),
-            Ok(_) => Ok(()),
+            Ok(rows) if rows.first().is_some_and(|row| row.get(0)) => Ok(()),
+            Ok(_) => Err(match self.look(self.tables.driver.patience()) {
+                Ok(_) => self.fenced(),
+                Err(error) => error,
+            }),
             Err(failure) if failure.is_duplicate() => Err(StoreError::Exists {
                 id: self.id.clone(),
             }),
@@ -190,34 +263,15 @@ impl Owned for Claimed {
         if block.is_empty() {
             return Ok(());
         }
-        let from = i64::try_from(end).unwrap_or(i64::MAX);
-        let to = from.saturating_add(i64::try_from(block.len()).unwrap_or(i64::MAX));
-        let mut in_doubt = false;
-        self.confirmed = None;
-        loop {
-            match self.append_once(from, block, safe) {
-                Ok(true) => break,
-                Ok(false) => {}
-                Err(Failure::Unknown(why)) => {
-                    tracing::debug!(session = %self.id, why, "the outcome of a write is unknown");
-                    in_doubt = true;
-                }
-                Err(failure) => return Err(self.tables.failed("append to", failure)),
-            }
-            let fence = self.look()?;
-            match fence.end {
-                _ if fence.epoch != self.claim.epoch => return Err(self.fenced()),
-                // It was written, and only the answer was lost.
-                end if end == to && in_doubt => break,
-                end if end == from => {}
-                end if end < from && self.restore_end(end, from)? => {}
-                end => {
-                    let lost = format!("it ends at {end} and not at {from} as it did");
-                    let cause = io::Error::new(io::ErrorKind::InvalidData, lost);
-                    return Err(StoreError::disk("append to", self.path())(cause));
-                }
-            }
+        if self.is_in_doubt {
+            return Err(StoreError::Poisoned {
+                id: self.id.clone(),
+            });
         }
+        let from = i64::try_from(end).unwrap_or(i64::MAX);
+        self.confirmed = None;
+        self.append_all(from, block, safe)?;
+        self.is_in_doubt = false;
         self.is_unsafe = !safe;
         if safe {
             self.keep_nothing();
@@ -228,14 +282,16 @@ impl Owned for Claimed {
         Ok(())
     }
 
+    /// Nothing is left of an append that has failed, or all of it: who opens the log next reads it.
+    fn undo(&mut self, _end: u64) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     fn sync(&mut self) -> Result<(), StoreError> {
         if !self.is_unsafe {
             return Ok(());
         }
-        let sql = "
-            WITH mode AS MATERIALIZED (SELECT set_config('synchronous_commit', 'on', true))
-            UPDATE @.fence SET end_off = end_off FROM mode WHERE no = $1 AND epoch = $2 RETURNING 1";
-        self.change("sync", sql, Vec::new())?;
+        self.sync_now()?;
         self.is_unsafe = false;
         self.keep_nothing();
         Ok(())
@@ -245,75 +301,60 @@ impl Owned for Claimed {
         self.pages.forget();
         self.keep_nothing();
         let end = i64::try_from(end).unwrap_or(i64::MAX);
-        let sql = "
-            WITH held AS (UPDATE @.fence SET end_off = least(end_off, $3)
-                WHERE no = $1 AND epoch = $2 RETURNING 1),
-            gone AS (DELETE FROM @.block USING held
-                WHERE no = $1 AND off + length(bytes) > $3 RETURNING off, bytes),
-            back AS (INSERT INTO @.block
-                SELECT $1, off, $2, substring(bytes FOR ($3 - off)::int) FROM gone WHERE off < $3)
-            SELECT 1 FROM held";
-        self.change("truncate", sql, vec![int(end)])
+        let more = vec![int(end), flag(self.tables.is_safe())];
+        self.change("truncate", "SELECT @.cut($1, $2, $3, $4)", more)
     }
 
     fn keep_aside(&self, offset: u64) -> Result<PathBuf, StoreError> {
         let offset = i64::try_from(offset).unwrap_or(i64::MAX);
-        let sql = format!(
-            "INSERT INTO @.torn
-             SELECT $3, $2, {NOW}, string_agg(
-                 substring(bytes FROM greatest($2 - off, 0)::int + 1), ''::bytea ORDER BY off)
-             FROM @.block WHERE no = $1 AND off + length(bytes) > $2"
-        );
-        let params = vec![int(self.claim.no), int(offset), uuid(self.id.to_uuid())];
-        self.tables.ask("copy a torn end of", &sql, params)?;
+        let sql = "SELECT @.keep_aside($1, $2, $3)";
+        self.change("copy a torn end of", sql, vec![int(offset)])?;
         Ok(self.path().to_owned())
     }
 
     fn publish(&mut self) -> Result<(), StoreError> {
-        self.publish_as("'l'", NOW)
+        self.publish_as(None)
     }
 
     fn publish_in_trash(&mut self, at: Timestamp) -> Result<(), StoreError> {
-        self.publish_as("'t'", &at.as_millis().to_string())
+        self.publish_as(Some(at))
     }
 
     fn is_current(&self) -> Result<bool, StoreError> {
         if self.confirmed.is_some_and(|at| at.elapsed() < CURRENT) {
             return Ok(true);
         }
-        let sql =
-            "SELECT epoch FROM @.fence JOIN @.session USING (no) WHERE no = $1 AND state = 'l'";
-        let rows = self.tables.ask("look at", sql, vec![int(self.claim.no)])?;
-        match rows.first().map(|row| row.get::<_, i64>(0)) {
-            None => Ok(false),
-            Some(epoch) if epoch == self.claim.epoch => Ok(true),
-            Some(_) => Err(self.fenced()),
+        let sql = "SELECT token IS NOT DISTINCT FROM $2, state = 'l'
+                   FROM @.fence JOIN @.session USING (no) WHERE no = $1";
+        let rows = self.tables.ask("look at", sql, self.claimed())?;
+        match rows.first().map(|row| (row.get(0), row.get(1))) {
+            None => Err(StoreError::NotFound {
+                id: self.id.clone(),
+            }),
+            Some((true, is_live)) => Ok(is_live),
+            Some((false, _)) => Err(self.fenced()),
         }
     }
 
     fn bury(&self) -> Result<bool, StoreError> {
-        let sql = format!(
-            "WITH held AS (UPDATE @.fence SET end_off = end_off
-                 WHERE no = $1 AND epoch = $2 RETURNING no)
-             UPDATE @.session s SET state = 't', since = {NOW} FROM held
-             WHERE s.no = held.no RETURNING 1"
-        );
-        self.change("move to the trash", &sql, Vec::new())?;
+        let more = vec![flag(true), flag(self.tables.is_safe())];
+        self.change("move to the trash", "SELECT @.move($1, $2, $3, $4)", more)?;
         Ok(true)
     }
 }
 
 impl Drop for Claimed {
     fn drop(&mut self) {
-        let sql = if self.is_draft {
-            "WITH gone AS (DELETE FROM @.session WHERE no = $1 AND state = 'm' RETURNING no)
-             DELETE FROM @.block b USING gone WHERE b.no = gone.no AND $2 > 0"
+        let Self { tables, claim, .. } = &*self;
+        let begun = if self.is_draft {
+            let sql = "SELECT @.abandon($1, $2)";
+            tables.driver.begin(sql, self.claimed(), Repeat::No)
         } else {
-            "UPDATE @.fence SET writer = NULL WHERE no = $1 AND epoch = $2"
+            let params = vec![uuid(tables.claims.me), uuids(vec![claim.token])];
+            tables.driver.begin(RELEASE, params, Repeat::No)
         };
-        let params = vec![int(self.claim.no), int(self.claim.epoch)];
-        let released = match self.tables.driver.begin(sql, params, Repeat::No) {
-            Ok(rows) => match blocking(|| rows.recv_timeout(RELEASE)) {
+        let released = match begun {
+            Ok(rows) => match blocking(|| rows.recv_timeout(RELEASED)) {
                 Ok(Ok(_)) => Ok(()),
                 Ok(Err(failure)) => Err(failure.to_string()),
                 Err(_) => Err("the database does not answer".to_owned()),
@@ -321,8 +362,11 @@ impl Drop for Claimed {
             Err(failure) => Err(failure.to_string()),
         };
         if let Err(why) = released {
-            tracing::debug!(session = %self.id, why, "cannot release a session; others wait until its lease ends");
+            tracing::debug!(session = %self.id, why, "cannot release a session now");
+            if !self.is_draft {
+                tables.claims.leave_behind(claim.token);
+            }
         }
-        self.tables.claims.let_go(&self.id);
+        tables.claims.let_go(&self.id);
     }
 }

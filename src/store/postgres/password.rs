@@ -1,13 +1,14 @@
 //! Where passwords come from that are in no address: a file, or a command.
 
 use std::fmt;
-use std::process::Stdio;
+use std::io;
+use std::process::{Command, Stdio};
 
-use tokio::process::Command;
+use tokio::task::spawn_blocking;
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 
-use crate::sys::environment::variable;
+use crate::sys::descriptors;
 
 /// A command that prints the password. It runs for each connection, since what it prints may be valid
 /// for a short time only.
@@ -26,14 +27,20 @@ impl PasswordCommand {
             command.arg("-c");
             command
         };
-        let output = command
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        command
             .arg(&self.0)
             .stdin(Stdio::null())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .output()
-            .await;
-        let output = output.map_err(|error| format!("cannot run the password command: {error}"))?;
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let cannot = |error| format!("cannot run the password command: {error}");
+        let started = descriptors::spawn(&mut command).map_err(cannot)?;
+        let group = CommandGroup(Some(started.id()));
+        // Its thread ends with the command.
+        let output = spawn_blocking(move || started.wait_with_output()).await;
+        group.ended();
+        let output = output.map_err(io::Error::from).flatten().map_err(cannot)?;
         if !output.status.success() {
             let status = output.status;
             return Err(format!("the password command failed: {status}"));
@@ -44,15 +51,40 @@ impl PasswordCommand {
     }
 }
 
+/// The processes that the command has started. Dropping it kills them.
+struct CommandGroup(Option<u32>);
+
+impl CommandGroup {
+    fn ended(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for CommandGroup {
+    fn drop(&mut self) {
+        #[cfg(unix)]
+        if let Some(id) = self.0
+            && let Some(id) = i32::try_from(id)
+                .ok()
+                .and_then(rustix::process::Pid::from_raw)
+            && let Err(error) =
+                rustix::process::kill_process_group(id, rustix::process::Signal::KILL)
+        {
+            tracing::debug!(%error, "cannot end the password command");
+        }
+    }
+}
+
 impl fmt::Debug for PasswordCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("PasswordCommand")
     }
 }
 
-/// The password in the file of passwords, lines of `host:port:database:user:password`.
-pub(super) fn in_file(config: &Config) -> Option<String> {
-    let file = variable("PGPASSFILE").map(std::path::PathBuf::from);
+/// The password in a file of passwords, or else in the usual one: lines of
+/// `host:port:database:user:password`.
+pub(super) fn in_file(config: &Config, named: Option<String>) -> Option<String> {
+    let file = named.map(std::path::PathBuf::from);
     let file = file.or_else(|| Some(std::env::home_dir()?.join(".pgpass")))?;
     let text = std::fs::read_to_string(file).ok()?;
     let host = match config.get_hosts().first()? {

@@ -2,24 +2,25 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use tokio_postgres::Row;
 
 use crate::store::medium::{self, StoreError};
 use crate::sys::SessionId;
 
-use super::Tables;
 use super::address::Address;
-use super::driver::{Driver, Failure, Param, Repeat};
+use super::driver::{Driver, LONG, Param, Repeat};
+use super::failure::Failure;
+use super::{Tables, roles};
 
 /// The version of the tables that this program knows.
-const VERSION: i32 = 3;
+const VERSION: i32 = 4;
 /// How the tables of the first version are made, and how they become those of each later one.
-const STEPS: [&str; 3] = [
+const STEPS: [&str; 4] = [
     include_str!("schema.sql"),
     include_str!("version_2.sql"),
     include_str!("version_3.sql"),
+    include_str!("version_4.sql"),
 ];
 
 /// The version of a store's tables.
@@ -38,6 +39,7 @@ pub(in crate::store) fn migrate(place: &Path) -> Result<bool, StoreError> {
         reason,
     };
     let driver = Driver::new(Address::parse(place).map_err(failed)?);
+    let cannot = |failure| error(&driver, "make the tables of", failure);
     let version = version(&driver).map_err(|failure| error(&driver, "look at", failure))?;
     let done = match version {
         None => 0,
@@ -48,19 +50,31 @@ pub(in crate::store) fn migrate(place: &Path) -> Result<bool, StoreError> {
     if steps.is_empty() {
         return Ok(false);
     }
-    let made = driver.batch(&steps.concat());
-    made.map_err(|failure| error(&driver, "make the tables of", failure))?;
+    let mut made = steps.concat().replace('@', driver.schema());
+    if done > 0 {
+        // What roles may do follows the tables.
+        for (role, rights) in roles::granted(&driver).map_err(cannot)? {
+            made.push_str(&roles::grants(driver.schema(), &role, rights));
+        }
+    }
+    driver.batch(&made).map_err(cannot)?;
     Ok(true)
 }
 
 fn version(driver: &Driver) -> Result<Option<Version>, Failure> {
     let sql = "SELECT version, min_reader, min_writer FROM @.store";
     match driver.query(sql, Vec::new(), Repeat::Yes) {
-        Ok(rows) => Ok(rows.first().map(|row| Version {
-            current: row.get(0),
-            min_reader: row.get(1),
-            min_writer: row.get(2),
-        })),
+        Ok(rows) => match rows.first() {
+            Some(row) => Ok(Some(Version {
+                current: row.get(0),
+                min_reader: row.get(1),
+                min_writer: row.get(2),
+            })),
+            None => Err(Failure::Other(
+                "its table `store` has no row, which says of which version the tables are"
+                    .to_owned(),
+            )),
+        },
         Err(failure) if failure.is_without_tables() => Ok(None),
         Err(failure) => Err(failure),
     }
@@ -80,10 +94,12 @@ fn newer(driver: &Driver, found: Version) -> StoreError {
 pub(super) fn error(driver: &Driver, operation: &'static str, failure: Failure) -> StoreError {
     let place = driver.shown();
     match failure {
-        Failure::Unreachable(why) | Failure::Unknown(why) => StoreError::Unreachable {
-            place: place.to_owned(),
-            reason: why,
-        },
+        Failure::Unreachable(why) | Failure::Unknown(why) | Failure::GivenUp(why) => {
+            StoreError::Unreachable {
+                place: place.to_owned(),
+                reason: why,
+            }
+        }
         failure if failure.is_without_tables() => without_tables(place),
         failure => {
             StoreError::disk(operation, Path::new(place))(io::Error::other(failure.to_string()))
@@ -120,13 +136,24 @@ impl Tables {
         rows.map_err(|failure| self.failed(operation, failure))
     }
 
+    /// Runs such a statement for which no client waits, and which may take longer.
+    pub(super) fn ask_long(
+        &self,
+        operation: &'static str,
+        sql: &str,
+        params: Vec<Param>,
+    ) -> Result<Vec<Row>, StoreError> {
+        let rows = self.driver.query_within(LONG, sql, params, Repeat::Yes);
+        rows.map_err(|failure| self.failed(operation, failure))
+    }
+
     pub(super) fn failed(&self, operation: &'static str, failure: Failure) -> StoreError {
         error(&self.driver, operation, failure)
     }
 
     /// The same for writing to a session: a role may be allowed to read only.
     pub(super) fn cannot_write(&self, id: &SessionId, failure: Failure) -> StoreError {
-        if failure.is_forbidden() {
+        if failure.is_forbidden() || failure.is_read_only() {
             return StoreError::ReadOnly {
                 id: id.clone(),
                 path: self.path_of(id),
@@ -146,21 +173,35 @@ impl Tables {
         version(&self.driver).map_err(|failure| self.failed("look at", failure))
     }
 
-    /// Fails if the tables are not there, or are for later programs only.
-    pub(super) fn check(self: &Arc<Self>) -> Result<(), StoreError> {
-        if self.are_known.get().is_some() {
+    /// Fails if the tables are not there, or if this program cannot read them.
+    pub(super) fn check_reads(&self) -> Result<(), StoreError> {
+        self.known_version().map(drop)
+    }
+
+    /// The same if it cannot write to a session in them.
+    pub(super) fn check_writes(&self, id: &SessionId) -> Result<(), StoreError> {
+        let found = self.known_version()?;
+        if found.min_writer <= VERSION {
             return Ok(());
         }
-        match self.version()? {
-            None => Err(without_tables(self.driver.shown())),
-            Some(found) if found.current < VERSION => Err(older(self.driver.shown())),
-            Some(found) if found.min_writer > VERSION || found.min_reader > VERSION => {
-                Err(newer(&self.driver, found))
-            }
-            Some(_) => {
-                self.are_known.get_or_init(|| ());
-                Ok(())
-            }
+        let why = newer(&self.driver, found).to_string();
+        Err(StoreError::ReadOnly {
+            id: id.clone(),
+            path: self.path_of(id),
+            cause: io::Error::new(io::ErrorKind::PermissionDenied, why),
+        })
+    }
+
+    fn known_version(&self) -> Result<Version, StoreError> {
+        if let Some(known) = self.version.get() {
+            return Ok(*known);
         }
+        let known = match self.version()? {
+            None => return Err(without_tables(self.driver.shown())),
+            Some(found) if found.current < VERSION => return Err(older(self.driver.shown())),
+            Some(found) if found.min_reader > VERSION => return Err(newer(&self.driver, found)),
+            Some(found) => found,
+        };
+        Ok(*self.version.get_or_init(|| known))
     }
 }

@@ -4,10 +4,12 @@ use crate::store::medium::{StoreError, Trashed};
 use crate::sys::{SessionId, Timestamp};
 
 use super::Tables;
-use super::driver::{Repeat, int, uuid};
+use super::claims::{Claim, RELEASE, State};
+use super::driver::{Repeat, flag, int, uuid, uuids};
 
-/// How many sessions are removed by one statement.
+/// How many sessions are removed by one statement, and how many bytes of logs, about.
 const BATCH: i64 = 50;
+const BYTES: i64 = 64 * 1024 * 1024;
 
 impl Tables {
     pub(super) fn trashed(&self) -> Result<Vec<Trashed>, StoreError> {
@@ -20,24 +22,28 @@ impl Tables {
         Ok(trashed.collect())
     }
 
+    /// Moves a session out of the trash. Its log is claimed already, unless it could not be read.
     pub(super) fn restore(&self, trashed: &Trashed) -> Result<(), StoreError> {
-        // If the answer was lost, it is live already, and still claimed by this process.
-        let sql = format!(
-            "UPDATE @.session s SET state = 'l', since = {}
-             WHERE id = $1 AND (state = 't' AND since = $2 OR state = 'l' AND EXISTS
-                 (SELECT FROM @.fence f WHERE f.no = s.no AND f.writer = $3)) RETURNING 1",
-            super::NOW
-        );
-        let params = vec![
-            uuid(trashed.id.to_uuid()),
-            int(trashed.at.as_millis()),
-            uuid(self.claims.me),
-        ];
-        let id = || trashed.id.clone();
-        match self.driver.query(&sql, params, Repeat::Yes) {
-            Ok(rows) if rows.is_empty() => Err(StoreError::NotFound { id: id() }),
-            Ok(_) => Ok(()),
-            Err(failure) if failure.is_duplicate() => Err(StoreError::Exists { id: id() }),
+        let id = &trashed.id;
+        if let Some(claim) = self.claims.of(id) {
+            return self.move_out(id, claim);
+        }
+        let state = State::Trashed(trashed.at.as_millis());
+        let claim = self.claim(id, state, false)?;
+        let moved = self.move_out(id, claim);
+        self.claims.let_go(id);
+        let params = vec![uuid(self.claims.me), uuids(vec![claim.token])];
+        self.ask("release", RELEASE, params)?;
+        moved
+    }
+
+    fn move_out(&self, id: &SessionId, claim: Claim) -> Result<(), StoreError> {
+        let params = vec![int(claim.no), uuid(claim.token), flag(self.is_safe())];
+        let sql = "SELECT @.move($1, $2, false, $3)";
+        match self.driver.query(sql, params, Repeat::Yes) {
+            Ok(rows) if rows.first().is_some_and(|row| row.get(0)) => Ok(()),
+            Ok(_) => Err(StoreError::NotFound { id: id.clone() }),
+            Err(failure) if failure.is_duplicate() => Err(StoreError::Exists { id: id.clone() }),
             Err(failure) => Err(self.failed("restore", failure)),
         }
     }
@@ -63,31 +69,34 @@ impl Tables {
         if !self.may_remove()? {
             return Ok(0);
         }
-        let trash = "WITH old AS (SELECT no FROM @.session
-                WHERE state = 't' AND since < $1 ORDER BY since LIMIT $2 FOR UPDATE SKIP LOCKED),
+        let trash = "
+            WITH sized AS (
+                SELECT s.no, sum(f.end_off) OVER (ORDER BY s.since, s.no) - f.end_off AS before
+                FROM @.session s JOIN @.fence f USING (no)
+                WHERE s.state = 't' AND s.since < $1 ORDER BY s.since, s.no LIMIT $2),
+            old AS (SELECT s.no FROM @.session s
+                WHERE s.no IN (SELECT no FROM sized WHERE before < $3) FOR UPDATE SKIP LOCKED),
             gone AS (DELETE FROM @.session s USING old WHERE s.no = old.no RETURNING s.no),
             logs AS (DELETE FROM @.block b USING gone WHERE b.no = gone.no)
             SELECT no FROM gone";
         let mut removed = 0;
         loop {
-            let params = vec![int(before.as_millis()), int(BATCH)];
-            let rows = self.ask("empty the trash of", trash, params)?;
+            let params = vec![int(before.as_millis()), int(BATCH), int(BYTES)];
+            let rows = self.ask_long("empty the trash of", trash, params)?;
             removed += rows.len() as u64;
             if rows.is_empty() {
                 break;
             }
         }
         let torn = "DELETE FROM @.torn WHERE since < $1 RETURNING 1";
-        let rows = self.ask("empty the trash of", torn, vec![int(before.as_millis())])?;
+        let rows = self.ask_long("empty the trash of", torn, vec![int(before.as_millis())])?;
         removed += rows.len() as u64;
-        let left = format!(
+        let left =
             "WITH gone AS (DELETE FROM @.session
-                 WHERE state = 'm' AND since < {now} - 3600000 RETURNING no),
+                 WHERE state = 'm' AND since < extract(epoch from now()) * 1000 - 3600000 RETURNING no),
              logs AS (DELETE FROM @.block b USING gone WHERE b.no = gone.no)
-             DELETE FROM @.writer WHERE seen < now() - interval '1 day'",
-            now = super::NOW
-        );
-        self.ask("clean up", &left, Vec::new())?;
+             DELETE FROM @.writer WHERE seen < now() - interval '1 day'";
+        self.ask_long("clean up", left, Vec::new())?;
         Ok(removed)
     }
 
@@ -107,7 +116,7 @@ impl Tables {
             ids AS (DELETE FROM @.agent_id WHERE session = $1),
             ends AS (DELETE FROM @.torn WHERE id = $1 RETURNING 1)
             SELECT 1 FROM gone UNION ALL SELECT 1 FROM ends";
-        self.ask("remove", sql, vec![uuid(id.to_uuid())])?;
+        self.ask_long("remove", sql, vec![uuid(id.to_uuid())])?;
         Ok(is_there)
     }
 }

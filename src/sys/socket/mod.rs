@@ -12,15 +12,23 @@ mod unused;
 
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 #[cfg(not(unix))]
-pub use none::Listener;
+pub use none::{Listener, Local};
 #[cfg(unix)]
-pub use real::Listener;
+pub use real::{Listener, Local};
 
 use super::output::AtOnce;
+
+/// The folder for sockets that belong to no store; none if the system has no sockets.
+pub fn folder() -> Option<PathBuf> {
+    #[cfg(unix)]
+    return Some(real::short_folder());
+    #[cfg(not(unix))]
+    None
+}
 
 /// Makes and finds sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

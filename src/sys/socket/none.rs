@@ -2,7 +2,12 @@
 
 use std::convert::Infallible;
 
+use tokio::net::TcpStream;
+
 use super::Stream;
+
+/// A connection, which does not exist.
+pub type Local = TcpStream;
 
 /// A socket that was made, which none is.
 #[derive(Debug)]
@@ -12,6 +17,12 @@ impl Listener {
     /// Waits for the next connection of a process of the same user.
     #[expect(clippy::unused_async, reason = "where there are sockets, it waits")]
     pub async fn accept(&mut self, _: &[u8]) -> Stream {
+        match self.0 {}
+    }
+
+    /// Waits for it in a runtime.
+    #[expect(clippy::unused_async, reason = "where there are sockets, it waits")]
+    pub async fn accept_local(&mut self, _: &[u8]) -> Local {
         match self.0 {}
     }
 }

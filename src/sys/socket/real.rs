@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use tokio::io::AsyncWriteExt;
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixListener;
+pub use tokio::net::UnixStream as Local;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::sys::blocking;
@@ -245,6 +246,21 @@ impl Listener {
     /// closed, or only closed. Makes the socket anew when its name no longer leads to it.
     pub async fn accept(&mut self, refusal: &[u8]) -> Stream {
         loop {
+            match self
+                .accept_local(refusal)
+                .await
+                .into_std()
+                .and_then(own_stream)
+            {
+                Ok(stream) => return stream,
+                Err(error) => self.failed(&error, refusal).await,
+            }
+        }
+    }
+
+    /// Does so for a runtime.
+    pub async fn accept_local(&mut self, refusal: &[u8]) -> Local {
+        loop {
             let Some(socket) = &self.socket else {
                 sleep(AGAIN).await;
                 self.restore();
@@ -260,11 +276,11 @@ impl Listener {
                 }
             };
             match accepted.and_then(|(socket, _)| admit(socket)) {
-                Ok(Some(stream)) => {
+                Ok(Some(socket)) => {
                     self.fails = false;
                     // Another thread may have taken it.
                     self.reserve.fill();
-                    return stream;
+                    return socket;
                 }
                 Ok(None) => {}
                 Err(error) => self.failed(&error, refusal).await,
@@ -320,21 +336,25 @@ impl Listener {
 }
 
 /// A connection, if it is one of a process of the same user.
-fn admit(socket: UnixStream) -> io::Result<Option<Stream>> {
+fn admit(socket: Local) -> io::Result<Option<Local>> {
     let own = rustix::process::geteuid().as_raw();
     let peer = socket.peer_cred()?.uid();
     if peer != own && peer != 0 {
         tracing::warn!(peer, "a process of another user may not connect");
         return Ok(None);
     }
-    let socket = socket.into_std()?;
+    Ok(Some(socket))
+}
+
+/// Both ends of a connection for threads.
+fn own_stream(socket: StdStream) -> io::Result<Stream> {
     socket.set_nonblocking(false)?;
-    Ok(Some(stream(socket)))
+    Ok(stream(socket))
 }
 
 /// Closes a connection behind its refusal. Its other end may be about to write what it wants, and sees
 /// no refusal if it cannot.
-async fn refuse(mut socket: UnixStream, refusal: &[u8]) {
+async fn refuse(mut socket: Local, refusal: &[u8]) {
     let refused = async {
         socket.write_all(refusal).await?;
         socket.readable().await

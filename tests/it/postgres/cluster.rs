@@ -14,9 +14,12 @@ use rejoin::sys::Sys;
 /// puts a pooler in front of it.
 const WANTED: &str = "REJOIN_TEST_POSTGRES";
 
+/// How many connections a server accepts.
+const CONNECTIONS: u16 = 200;
+
 /// Makes the cluster in the folder `$1` with the programs in `$2`, which listens on the port `$3`,
 /// with the pooler `$5` on the port `$4` in front of it if there is one, which asks the server for
-/// roles that tests make, writes to the disk as `$6` says,
+/// roles that tests make, writes to the disk as `$6` says, accepts `$7` connections,
 /// and does what its input says until that ends.
 const SERVE: &str = r#"
     cd "$1" || exit
@@ -32,7 +35,7 @@ const SERVE: &str = r#"
             -out server.crt 2>>tls.log || encrypt=
     start() {
         "$2/postgres" -D data -k "$1" -p "$3" -c listen_addresses=localhost -c "fsync=$6" \
-            -c max_connections=200 $encrypt >>server.log 2>&1 &
+            -c "max_connections=$7" $encrypt >>server.log 2>&1 &
         server=$!
     }
     start "$@"
@@ -53,6 +56,23 @@ const SERVE: &str = r#"
                 echo crashed
                 ;;
             start) start "$@" ;;
+            stop*|cont*)
+                eval "process=\$${command#* }"
+                children=$(pgrep -P $process)
+                case $command in
+                    stop*) kill -STOP $process $children ;;
+                    cont*) kill -CONT $children $process ;;
+                esac
+                echo signaled
+                ;;
+            copy*)
+                "$2/pg_basebackup" -D copy -h "$1" -p "$3" -U rejoin -c fast --no-sync \
+                    >>copy.log 2>&1 && echo copied || echo without
+                "$2/postgres" -D copy -k "$1" -p "${command#copy }" \
+                    -c listen_addresses=localhost -c fsync=off -c max_connections=200 \
+                    >>copy.log 2>&1 &
+                copy=$!
+                ;;
             standby*)
                 "$2/pg_basebackup" -D standby -R -h "$1" -p "$3" -U rejoin -c fast --no-sync \
                     >>standby.log 2>&1 && echo standby || echo without
@@ -63,7 +83,8 @@ const SERVE: &str = r#"
                 ;;
         esac
     done
-    kill -INT $server $standby $pooler
+    kill -CONT $server $standby $copy $pooler
+    kill -INT $server $standby $copy $pooler
     wait
     rm -rf "$1"
 "#;
@@ -82,7 +103,33 @@ impl Cluster {
     /// A server of one's own, which may crash; none if there is no server here. If it is `synced`, a
     /// commit waits for the disk.
     pub(crate) fn start(synced: bool) -> Option<Self> {
-        start(synced)
+        start(synced, CONNECTIONS)
+    }
+
+    /// One that accepts only so many connections.
+    pub(super) fn with_connections(most: u16) -> Option<Self> {
+        start(false, most)
+    }
+
+    /// Starts a server from a copy of this one as it is now, which then has a life of its own. Returns
+    /// its port; none if there is no program that copies a server.
+    pub(super) fn copy(&mut self) -> Option<u16> {
+        let port = free_port();
+        self.tell(&format!("copy {port}"));
+        if self.heard() != "copied\n" {
+            return None;
+        }
+        let copy = address(&format!("localhost:{port}"), 0, "&patience=1m");
+        Store::is_at(&copy, &Sys::real()).expect("it starts");
+        Some(port)
+    }
+
+    /// Stops all processes of the `server`, the `standby` or the `pooler`, as a virtual machine is
+    /// stopped, or lets them go on.
+    pub(super) fn freeze(&mut self, what: &str, frozen: bool) {
+        let verb = if frozen { "stop" } else { "cont" };
+        self.tell(&format!("{verb} {what}"));
+        self.heard();
     }
 
     /// The address of a new store in it, without tables.
@@ -121,7 +168,7 @@ impl Cluster {
     pub(super) fn standby(&mut self) -> Option<(PathBuf, PathBuf)> {
         let port = free_port();
         self.tell(&format!("standby {port}"));
-        if self.heard() != *b"standby\n" {
+        if self.heard() != "standby\n" {
             return None;
         }
         let hosts = format!("localhost:{},localhost:{port}", self.port);
@@ -142,10 +189,13 @@ impl Cluster {
     }
 
     /// What the shell has answered.
-    fn heard(&mut self) -> [u8; 8] {
+    fn heard(&mut self) -> String {
         let output = self.server.stdout.as_mut().unwrap();
-        let mut answer = [0; 8];
-        output.read_exact(&mut answer).unwrap();
+        let (mut answer, mut byte) = (String::new(), [0]);
+        while byte != *b"\n" {
+            output.read_exact(&mut byte).unwrap();
+            answer.push(byte[0].into());
+        }
         answer
     }
 
@@ -205,10 +255,10 @@ pub(crate) fn place() -> Option<PathBuf> {
 /// The server that all tests share.
 pub(crate) fn shared() -> Option<&'static Cluster> {
     static CLUSTER: OnceLock<Option<Cluster>> = OnceLock::new();
-    CLUSTER.get_or_init(|| start(false)).as_ref()
+    CLUSTER.get_or_init(|| start(false, CONNECTIONS)).as_ref()
 }
 
-fn start(synced: bool) -> Option<Cluster> {
+fn start(synced: bool, connections: u16) -> Option<Cluster> {
     let Some(programs) = programs() else {
         let wanted = rejoin::sys::environment::variable(WANTED);
         assert!(
@@ -244,6 +294,7 @@ fn start(synced: bool) -> Option<Cluster> {
         .args([port.to_string(), pooler_port.to_string()])
         .arg(pooler.as_deref().unwrap_or(Path::new("")))
         .arg(if synced { "on" } else { "off" })
+        .arg(connections.to_string())
         .current_dir(&folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -26,7 +26,7 @@ fn nothing_is_lost_of_a_turn_that_goes_on() {
 }
 
 /// Has a server wait for the one that follows it.
-fn await_with_each_commit(server: &Rows) {
+pub(super) fn await_with_each_commit(server: &Rows) {
     for sql in [
         "ALTER SYSTEM SET synchronous_standby_names = '*'",
         "SELECT pg_reload_conf()",

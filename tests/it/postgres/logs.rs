@@ -8,7 +8,6 @@ use rejoin::sys::{SessionId, Sys, Timestamp};
 use serde_json::json;
 
 use super::cluster;
-use crate::support::rows::Rows;
 
 /// The store as a process of its own opens it.
 pub(super) fn open(place: &Path) -> Store {
@@ -314,26 +313,4 @@ fn without_tables_it_says_what_to_do() {
     assert!(Store::migrate(&place, &Sys::real()).unwrap());
     assert!(!Store::migrate(&place, &Sys::real()).unwrap());
     store.prepare().unwrap();
-}
-
-#[test]
-fn tables_of_version_2_are_brought_up_to_date() {
-    let Some(place) = cluster::store() else {
-        return;
-    };
-    let rows = Rows::at(&place);
-    rows.run("DROP FUNCTION @.append; UPDATE @.store SET version = 2")
-        .unwrap();
-    let store = Store::at(&place, Sys::real(), Durability::Turn);
-    let error = store.prepare().unwrap_err().to_string();
-    assert!(error.contains("those of an earlier rejoin"), "{error}");
-    assert!(Store::migrate(&place, &Sys::real()).unwrap());
-    assert!(!Store::migrate(&place, &Sys::real()).unwrap());
-
-    let store = open(&place);
-    let id = new_id();
-    let mut log = store.create(&id, &header(&id)).unwrap();
-    log.append(Kind::Update, None, &update("after"), Sync::Turn)
-        .unwrap();
-    assert_eq!(texts(&store, &id)[1..], [update("after")]);
 }

@@ -2,10 +2,13 @@
 //! `REJOIN_TEST_POSTGRES` is `required`.
 
 pub(crate) mod cluster;
+mod crowds;
 mod cuts;
 mod failover;
+mod hangs;
 mod joins;
 mod kills;
+mod links;
 mod lists;
 mod logs;
 mod outages;
@@ -13,5 +16,8 @@ mod pooler;
 mod processes;
 mod proxy;
 mod rights;
+mod secrets;
+mod takeovers;
 mod transcripts;
+mod versions;
 mod zombies;

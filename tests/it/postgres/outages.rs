@@ -92,7 +92,7 @@ fn connections_are_encrypted() {
         .unwrap();
     let asked = place.to_str().unwrap().replace("rejoin@", "asked@") + "&channel_binding=require";
     let without = Store::is_at(asked.as_ref(), &Sys::real()).unwrap_err();
-    assert!(without.to_string().contains("password"), "{without}");
+    assert!(without.to_string().contains("set PGPASSWORD"), "{without}");
     for (command, works) in [
         ("echo secret-text", true),
         ("echo other-text", false),
@@ -104,6 +104,19 @@ fn connections_are_encrypted() {
         let said = format!("{tried:?} {}", place::shown(&place));
         assert!(!said.contains("-text"), "{said}");
     }
+    // Its time is part of that of the statement.
+    let place = place::with_password_command(asked.as_ref(), "sleep 1234567");
+    let patient = format!("{}&patience=1s", place.display());
+    let failed = Store::is_at(patient.as_ref(), &Sys::real()).unwrap_err();
+    assert!(failed.to_string().contains("takes too long"), "{failed}");
+    let left = || match std::process::Command::new("pgrep")
+        .args(["-f", "sleep 1234567"])
+        .output()
+    {
+        Ok(found) if !found.stdout.is_empty() => Err("the command goes on".to_owned()),
+        _ => Ok(()),
+    };
+    crate::support::wrapped::until(left).unwrap();
     // The certificate is not from an authority that the system trusts.
     let text = place.to_str().unwrap();
     let (text, _) = text.split_once("&sslrootcert=").unwrap();

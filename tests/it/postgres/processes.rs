@@ -3,9 +3,9 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rejoin::store::{Durability, Store};
 use rejoin::sys::{SessionId, Sys};
@@ -27,12 +27,26 @@ pub(super) struct Process {
     last: u64,
     /// The text of the agent's messages, as far as it came.
     pub(super) text: String,
+    /// The texts in its tool calls.
+    pub(super) output: String,
     updates: usize,
 }
 
 impl Process {
     pub(super) fn start(store: &Path) -> Self {
-        let mut command = command(store, &["serve"]);
+        let mut process = Self::silent(store);
+        let hello = json!({ "protocolVersion": 1 });
+        process.ask("initialize", &hello).unwrap();
+        process
+    }
+
+    /// One whose client has said nothing so far.
+    pub(super) fn silent(store: &Path) -> Self {
+        Self::of(command(store, &["serve"]))
+    }
+
+    /// The process that a command starts.
+    pub(super) fn of(mut command: Command) -> Self {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -48,16 +62,33 @@ impl Process {
                 }
             }
         });
-        let mut process = Self {
+        Self {
             child,
             lines,
             last: 0,
             text: String::new(),
+            output: String::new(),
             updates: 0,
-        };
-        let hello = json!({ "protocolVersion": 1 });
-        process.ask("initialize", &hello).unwrap();
-        process
+        }
+    }
+
+    pub(super) fn notify(&mut self, method: &str, params: &Value) {
+        let line = json!({ "jsonrpc": "2.0", "method": method, "params": params });
+        let input = self.child.stdin.as_mut().unwrap();
+        writeln!(input, "{line}").unwrap();
+    }
+
+    pub(super) fn end_input(&mut self) {
+        drop(self.child.stdin.take());
+    }
+
+    /// Waits until it has ended.
+    pub(super) fn ends(&mut self) {
+        let begun = Instant::now();
+        while self.child.try_wait().unwrap().is_none() {
+            assert!(begun.elapsed() < STUCK, "it does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     pub(super) fn begin(&mut self, method: &str, params: &Value) -> u64 {
@@ -77,6 +108,11 @@ impl Process {
             self.updates += 1;
             self.text
                 .push_str(update["content"]["text"].as_str().unwrap());
+        }
+        if update["sessionUpdate"] == "tool_call_update" {
+            let content = update["content"].as_array().into_iter().flatten();
+            let texts = content.filter_map(|part| part["content"]["text"].as_str());
+            self.output.extend(texts);
         }
         Some(message)
     }
@@ -124,7 +160,7 @@ impl Process {
         }
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(super) fn signal(&self, signal: Signal) {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, signal).unwrap();
     }
@@ -267,12 +303,21 @@ fn commands_work_on_an_address() {
     let Some(place) = cluster::place() else {
         return;
     };
-    fails(
-        &place,
-        &["store", "check"],
-        1,
-        "rejoin store migrate --store",
-    );
+    for arguments in [
+        &["store", "check"][..],
+        &["sessions", "list"],
+        &["sessions", "list", "--json"],
+        &["sessions", "search", "word"],
+        &["sessions", "show", "last"],
+        &["ps"],
+        &["ps", "--json"],
+    ] {
+        // Each names the store once.
+        assert_eq!(
+            fails(&place, arguments, 1, "`rejoin store migrate --store"),
+            ""
+        );
+    }
     runs(&place, &["store", "migrate"]);
     assert!(runs(&place, &["store", "check"]).contains("0 sessions"));
     let mut process = Process::start(&place);
@@ -282,6 +327,7 @@ fn commands_work_on_an_address() {
         .unwrap();
     process.leave();
     assert!(runs(&place, &["sessions", "list", "--json"]).contains(&session));
+    runs(&place, &["sessions", "search", &"x".repeat(3000)]);
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().to_str().unwrap();
     let from = place.to_str().unwrap();

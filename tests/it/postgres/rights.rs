@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use rejoin::index::{Catalog, Filter, Search};
 use rejoin::record::Kind;
 use rejoin::store::{Durability, Rights, Store, StoreError, Sync};
-use rejoin::sys::{Sys, Timestamp};
+use rejoin::sys::{SessionId, Sys, Timestamp};
+use tokio_postgres::Row;
 
 use super::cluster;
 use super::logs::{header, new_id, open, texts, update};
@@ -208,15 +209,365 @@ fn teams_see_nothing_of_each_other() {
             assert_eq!(found.is_empty(), sees == 0, "{role}: {table}");
         }
     }
-    let (bob, rows) = stage.as_role("bob");
+    let (bob, _) = stage.as_role("bob");
     assert!(matches!(
         bob.open_log(&id),
         Err(StoreError::NotFound { .. })
     ));
     assert!(!bob.trash(&id).unwrap());
-    let taken = "UPDATE @.fence SET epoch = epoch + 1 RETURNING 1";
-    assert!(rows.ask(taken, &[]).unwrap().is_empty());
-    let forged = "INSERT INTO @.block SELECT 1, 100000, 1, 'x'";
-    let refused = rows.run(forged).unwrap_err();
-    assert!(refused.contains("row-level security"), "{refused}");
+}
+
+/// What must come of a statement.
+#[derive(Clone, Copy, Debug)]
+enum Comes {
+    /// The database refuses it.
+    Refused,
+    /// It finds and changes nothing: it returns no row, or `false`.
+    ToNothing,
+    /// It works.
+    True,
+}
+use Comes::{Refused, ToNothing, True};
+
+/// What roles try: `$mine` and `$theirs` are the numbers of sessions of ann and of bob, `$token` and
+/// `$stranger` those of their claims, `$process` the id of bob's process, `$any` some UUID.
+const TRIED: &[(&str, &str, Comes)] = &[
+    // Nobody erases, buries, reopens, cuts or re-owns a log by hand.
+    (
+        "ann",
+        "UPDATE @.session SET state = 't', since = 0 WHERE no = $mine",
+        Refused,
+    ),
+    (
+        "ann",
+        "UPDATE @.session SET state = 'm', since = 0 WHERE no = $mine",
+        Refused,
+    ),
+    (
+        "ann",
+        "UPDATE @.session SET since = 0 WHERE no = $mine",
+        Refused,
+    ),
+    (
+        "ann",
+        "UPDATE @.session SET owner = 'rejoin' WHERE no = $mine",
+        Refused,
+    ),
+    (
+        "ann",
+        "UPDATE @.session SET id = '$any' WHERE no = $mine",
+        Refused,
+    ),
+    ("ann", "DELETE FROM @.session WHERE no = $mine", Refused),
+    (
+        "ann",
+        "INSERT INTO @.session (id, state, since) VALUES ('$any', 'l', 0)",
+        Refused,
+    ),
+    (
+        "ann",
+        "UPDATE @.fence SET end_off = 481 WHERE no = $mine",
+        Refused,
+    ),
+    (
+        "ann",
+        "UPDATE @.fence SET epoch = 9, writer = '$any', token = '$any'",
+        Refused,
+    ),
+    ("ann", "DELETE FROM @.fence", Refused),
+    (
+        "ann",
+        "INSERT INTO @.fence VALUES ($mine, 1, 0, NULL, 0, NULL)",
+        Refused,
+    ),
+    ("ann", "UPDATE @.block SET bytes = ''", Refused),
+    ("ann", "DELETE FROM @.block", Refused),
+    ("ann", "TRUNCATE @.block", Refused),
+    (
+        "ann",
+        "INSERT INTO @.block SELECT $mine, 100000, 1, 'x'",
+        Refused,
+    ),
+    (
+        "ann",
+        "INSERT INTO @.torn VALUES ('$any', 0, 0, 'x')",
+        Refused,
+    ),
+    ("ann", "DROP TABLE @.block", Refused),
+    (
+        "ann",
+        "ALTER TABLE @.block DISABLE ROW LEVEL SECURITY",
+        Refused,
+    ),
+    (
+        "ann",
+        "CREATE OR REPLACE FUNCTION @.now_ms() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint'",
+        Refused,
+    ),
+    ("ann", "UPDATE @.store SET min_writer = 99", Refused),
+    ("ann", "SET ROLE rejoin", Refused),
+    // Not even with the token of a claim of one's own.
+    ("ann", "SELECT @.cut($mine, '$token', 0, false)", Refused),
+    ("ann", "SELECT @.keep_aside($mine, '$token', 0)", Refused),
+    ("ann", "SELECT @.join_blocks($mine, 1, 0, 1)", Refused),
+    (
+        "ann",
+        "SELECT @.publish($mine, '$token', 0, false)",
+        ToNothing,
+    ),
+    ("ann", "SELECT @.abandon($mine, '$token')", True),
+    (
+        "ann",
+        "SELECT @.append($mine, '$any', 0, 1, false, 'x', 9)",
+        ToNothing,
+    ),
+    ("ann", "SELECT @.sync($mine, '$token')", True),
+    (
+        "ann",
+        "UPDATE @.session SET summary = summary WHERE no = $mine RETURNING 1",
+        True,
+    ),
+    // Rows of another team.
+    ("ann", "SELECT FROM @.session WHERE no = $theirs", ToNothing),
+    ("ann", "SELECT FROM @.fence WHERE no = $theirs", ToNothing),
+    ("ann", "SELECT FROM @.block WHERE no = $theirs", ToNothing),
+    (
+        "ann",
+        "SELECT FROM @.writer WHERE id = '$process'",
+        ToNothing,
+    ),
+    ("ann", "SELECT FROM @.note WHERE name = 'of bob'", ToNothing),
+    (
+        "ann",
+        "UPDATE @.session SET summary = 'x' WHERE no = $theirs RETURNING 1",
+        ToNothing,
+    ),
+    (
+        "ann",
+        "UPDATE @.note SET text = 'x' WHERE name = 'of bob' RETURNING 1",
+        ToNothing,
+    ),
+    (
+        "ann",
+        "UPDATE @.writer SET client = 'x', seen = now()",
+        Refused,
+    ),
+    (
+        "ann",
+        "INSERT INTO @.writer VALUES ('$any', 'h', 1, '', NULL, false, now())",
+        Refused,
+    ),
+    ("ann", "DELETE FROM @.writer", Refused),
+    (
+        "ann",
+        "DELETE FROM @.words WHERE no = $theirs RETURNING 1",
+        ToNothing,
+    ),
+    (
+        "ann",
+        "INSERT INTO @.words VALUES ($theirs, 9, 0, 0, 0, 'x')",
+        Refused,
+    ),
+    (
+        "ann",
+        "INSERT INTO @.agent_id (agent, id, session) SELECT 'a', 'b', '$bobs'",
+        Refused,
+    ),
+    (
+        "ann",
+        "INSERT INTO @.note (name, text, owner) VALUES ('of bob', 'x', '$bob')",
+        Refused,
+    ),
+    (
+        "ann",
+        "SELECT FROM @.claim('$bobs', NULL, true, '$any', NULL, '$any', false)",
+        ToNothing,
+    ),
+    (
+        "ann",
+        "SELECT @.append($theirs, '$any', 0, 1, false, 'x', 9)",
+        ToNothing,
+    ),
+    (
+        "ann",
+        "SELECT @.move($theirs, '$any', true, false)",
+        ToNothing,
+    ),
+    ("ann", "SELECT @.sync($theirs, '$any')", ToNothing),
+    // Neither changes anything, which the end of the test shows.
+    (
+        "ann",
+        "SELECT @.sign_of_life('$process', 'h', 1, '', 'x', true)",
+        True,
+    ),
+    (
+        "ann",
+        "SELECT @.release('$process', ARRAY['$any'::uuid])",
+        True,
+    ),
+    // A reader.
+    ("lead", "SELECT FROM @.block WHERE no = $mine", True),
+    (
+        "lead",
+        "SELECT FROM @.draft('$any', '$any', '$any')",
+        Refused,
+    ),
+    (
+        "lead",
+        "SELECT FROM @.claim('$anns', NULL, true, '$any', NULL, '$any', false)",
+        Refused,
+    ),
+    (
+        "lead",
+        "SELECT @.append($mine, '$token', 0, 1, false, 'x', 9)",
+        Refused,
+    ),
+    (
+        "lead",
+        "SELECT @.move($mine, '$token', true, false)",
+        Refused,
+    ),
+    (
+        "lead",
+        "SELECT @.sign_of_life('$any', 'h', 1, '', 'x', true)",
+        Refused,
+    ),
+    ("lead", "UPDATE @.session SET summary = 'x'", Refused),
+    (
+        "lead",
+        "INSERT INTO @.note (name, text) VALUES ('a', 'b')",
+        Refused,
+    ),
+    // A janitor removes what its team has, and changes nothing.
+    (
+        "janitor",
+        "UPDATE @.session SET state = 't', since = 0",
+        Refused,
+    ),
+    ("janitor", "UPDATE @.fence SET end_off = 0", Refused),
+    ("janitor", "UPDATE @.block SET bytes = ''", Refused),
+    (
+        "janitor",
+        "INSERT INTO @.block SELECT $mine, 100000, 1, 'x'",
+        Refused,
+    ),
+    (
+        "janitor",
+        "DELETE FROM @.session WHERE no = $theirs RETURNING 1",
+        ToNothing,
+    ),
+    (
+        "janitor",
+        "DELETE FROM @.block WHERE no = $theirs RETURNING 1",
+        ToNothing,
+    ),
+    (
+        "janitor",
+        "SELECT @.join_blocks($theirs, 1, 0, 1)",
+        ToNothing,
+    ),
+    (
+        "janitor",
+        "SELECT @.cut($theirs, '$any', 0, false)",
+        ToNothing,
+    ),
+    (
+        "janitor",
+        "DELETE FROM @.block WHERE no = $mine AND off > 1000000 RETURNING 1",
+        ToNothing,
+    ),
+];
+
+#[test]
+fn each_role_does_what_it_may_and_no_more() {
+    let roles = [
+        ("ann", Rights::Write),
+        ("bob", Rights::Write),
+        ("lead", Rights::Read),
+        ("janitor", Rights::Clean),
+    ];
+    let Some(stage) = Stage::new(&roles) else {
+        return;
+    };
+    let (owner, schema) = (&stage.owner, &stage.schema);
+    owner
+        .run(&format!(
+            "ALTER ROLE lead_{schema} NOINHERIT;
+             GRANT ann_{schema} TO lead_{schema}; GRANT ann_{schema} TO janitor_{schema}"
+        ))
+        .unwrap();
+    let (ann, bob) = (stage.as_role("ann").0, stage.as_role("bob").0);
+    let [anns, bobs] = [(); 2].map(|()| new_id());
+    let logs = [(&ann, &anns), (&bob, &bobs)].map(|(store, id)| {
+        let mut log = store.create(id, &header(id)).unwrap();
+        log.append(Kind::Update, None, &update("a"), Sync::Turn)
+            .unwrap();
+        log
+    });
+    let as_bob = Rows::at(&stage.place_of("bob"));
+    as_bob
+        .run("INSERT INTO @.note (name, text) VALUES ('of bob', 'own')")
+        .unwrap();
+    let fence = |id: &SessionId| {
+        let sql =
+            "SELECT no::text, token::text, writer::text FROM @.fence JOIN @.session USING (no)
+                   WHERE id = $1";
+        let rows = owner.ask(sql, &[&id.to_uuid()]).unwrap();
+        [0, 1, 2].map(|column| rows[0].get::<_, String>(column))
+    };
+    let ([mine, token, _], [theirs, _, process]) = (fence(&anns), fence(&bobs));
+    let any = new_id().to_uuid().to_string();
+    let state = "
+        SELECT s::text, f::text, (SELECT string_agg(b::text, ' ' ORDER BY off) FROM @.block b
+                WHERE b.no = s.no), (SELECT string_agg(n::text, ' ') FROM @.note n),
+            w.id::text || w.host || w.pid || coalesce(w.client, '')
+        FROM @.session s JOIN @.fence f USING (no) JOIN @.writer w ON w.id = f.writer ORDER BY s.no";
+    let state = || {
+        let rows = owner.ask(state, &[]).unwrap();
+        let text = |row: &Row| [0, 1, 2, 3, 4].map(|n| row.get::<_, Option<String>>(n));
+        rows.iter().map(text).collect::<Vec<_>>()
+    };
+    let before = state();
+    let (named_anns, named_bobs) = (anns.to_uuid().to_string(), bobs.to_uuid().to_string());
+    let names = [
+        ("$mine", &*mine),
+        ("$theirs", &theirs),
+        ("$token", &token),
+        ("$process", &process),
+        ("$anns", &named_anns),
+        ("$bobs", &named_bobs),
+        ("$bob", &format!("bob_{schema}")),
+        ("$any", &any),
+    ];
+    for (role, tried, comes) in TRIED {
+        let mut sql = (*tried).to_owned();
+        for (name, value) in names {
+            sql = sql.replace(name, value);
+        }
+        let rows = Rows::at(&stage.place_of(role));
+        let tried = rows.ask(&sql, &[]);
+        match (comes, &tried) {
+            (Refused, Err(refused)) => {
+                let known = [
+                    "permission denied",
+                    "must be owner",
+                    "must be member",
+                    "row-level security",
+                ];
+                let is_known = known.iter().any(|known| refused.contains(known));
+                assert!(is_known, "{role}: {sql}: {refused}");
+            }
+            (ToNothing, Ok(rows)) => {
+                let is_nothing = |row: &Row| match row.try_get::<_, bool>(0) {
+                    Ok(is_done) => !is_done,
+                    Err(_) => row.try_get::<_, i64>(0).is_ok_and(|made| made == 0),
+                };
+                assert!(rows.iter().all(is_nothing), "{role}: {sql}: {rows:?}");
+            }
+            (True, Ok(rows)) => assert!(!rows.is_empty(), "{role}: {sql}"),
+            _ => panic!("{role}: {sql} should come to {comes:?}: {tried:?}"),
+        }
+    }
+    assert_eq!(state(), before);
+    drop(logs);
 }

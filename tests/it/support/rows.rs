@@ -110,7 +110,7 @@ impl Place for Rows {
 
     /// Another process takes the session over.
     fn swap(&self, session: &str, bytes: &[u8]) -> Result<(), String> {
-        let sql = "UPDATE @.fence SET epoch = epoch + 1, writer = NULL
+        let sql = "UPDATE @.fence SET epoch = epoch + 1, writer = NULL, token = NULL
                    WHERE no = (SELECT no FROM @.session WHERE id::text = $1 AND state = 'l')";
         self.ask(sql, &[&id(session)])?;
         self.write(session, bytes)

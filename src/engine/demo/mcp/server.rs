@@ -1,6 +1,5 @@
 //! One MCP server of a session: connected when it is needed, and again after it has ended.
 
-use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,6 +10,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::engine::process::Launch;
 use crate::engine::relay::Patience;
 use crate::sys::lock;
 
@@ -36,7 +36,7 @@ const ENDS: Duration = Duration::from_secs(1);
 pub(super) struct Server {
     pub(super) config: ServerConfig,
     cwd: String,
-    guard: Option<PathBuf>,
+    launch: Launch,
     /// Whether it may be started at all.
     usable: bool,
     /// Whether the user needs no notice: it was usable once, or its failure was reported.
@@ -64,29 +64,24 @@ pub(super) enum State {
 impl Server {
     /// Begins to start a server for a session that works in `cwd`. Must be called inside of a
     /// runtime.
-    pub(super) fn start(config: ServerConfig, cwd: &str, guard: Option<PathBuf>) -> Arc<Self> {
-        let server = Self::new(config, cwd, guard, None);
+    pub(super) fn start(config: ServerConfig, cwd: &str, launch: Launch) -> Arc<Self> {
+        let server = Self::new(config, cwd, launch, None);
         server.connect();
         server
     }
 
     /// A server that cannot be used, for the reason `why`.
     pub(super) fn unusable(config: ServerConfig, cwd: &str, why: &str) -> Arc<Self> {
-        Self::new(config, cwd, None, Some(why))
+        Self::new(config, cwd, Launch::default(), Some(why))
     }
 
-    fn new(
-        config: ServerConfig,
-        cwd: &str,
-        guard: Option<PathBuf>,
-        unusable: Option<&str>,
-    ) -> Arc<Self> {
+    fn new(config: ServerConfig, cwd: &str, launch: Launch, unusable: Option<&str>) -> Arc<Self> {
         let usable = unusable.is_none() && !matches!(config.endpoint, Endpoint::Unsupported(_));
         let state = unusable.map_or(State::Starting, |why| State::Failed(why.into()));
         Arc::new(Self {
             config,
             cwd: cwd.to_owned(),
-            guard,
+            launch,
             usable,
             reported: AtomicBool::new(false),
             state: watch::Sender::new(state),
@@ -285,7 +280,7 @@ impl Server {
                     args,
                     env,
                     cwd: &self.cwd,
-                    guard: self.guard.as_deref(),
+                    launch: &self.launch,
                     secrets: &secrets,
                 };
                 let (child, transport) = stdio::start(start)?;
@@ -336,7 +331,7 @@ mod tests {
             },
         };
         let others = STARTING.acquire_many(8).await.unwrap();
-        let server = Server::start(config, "/no/such/folder", None);
+        let server = Server::start(config, "/no/such/folder", Launch::default());
         // It would have failed in the first iteration.
         for _ in 0..10 {
             tokio::task::yield_now().await;

@@ -1,7 +1,6 @@
 //! All MCP servers of one session.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use tokio::time::Instant;
 
 use crate::engine::SessionConfig;
 use crate::engine::demo::describe::shorten;
+use crate::engine::process::Launch;
 use crate::engine::relay::Patience;
 use crate::sys::lock;
 
@@ -33,8 +33,8 @@ const REASON: usize = 500;
 /// The servers of one session, in the order in which the client named them.
 #[derive(Default)]
 pub(crate) struct Servers {
-    /// The program that ends the subprocesses if we are killed.
-    guard: Option<PathBuf>,
+    /// How the subprocesses are started.
+    launch: Launch,
     list: Mutex<List>,
 }
 
@@ -56,9 +56,9 @@ impl fmt::Debug for Servers {
 
 impl Servers {
     /// A session without servers.
-    pub(crate) fn new(guard: Option<PathBuf>) -> Self {
+    pub(crate) fn new(launch: Launch) -> Self {
         Self {
-            guard,
+            launch,
             list: Mutex::default(),
         }
     }
@@ -106,7 +106,7 @@ impl Servers {
                 server.restart_if_ended();
                 server
             }
-            None => Server::start(config, cwd, self.guard.clone()),
+            None => Server::start(config, cwd, self.launch.clone()),
         }
     }
 

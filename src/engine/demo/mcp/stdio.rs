@@ -3,7 +3,6 @@
 use std::io;
 use std::path::Path;
 use std::pin::Pin;
-use std::process::Command;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -13,7 +12,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Notify;
 
-use crate::engine::process::{Child, LEAVES};
+use crate::engine::process::{Child, LEAVES, Launch};
 use crate::sys::blocking;
 
 use super::bounded::{Bounded, LONGEST};
@@ -31,8 +30,8 @@ pub(super) struct Start<'a> {
     pub(super) args: &'a [String],
     pub(super) env: &'a [(String, String)],
     pub(super) cwd: &'a str,
-    /// The program that ends it if we are killed.
-    pub(super) guard: Option<&'a Path>,
+    /// How it is started.
+    pub(super) launch: &'a Launch,
     /// The secrets to hide in its stderr.
     pub(super) secrets: &'a Secrets,
 }
@@ -46,7 +45,7 @@ pub(super) fn start(what: Start<'_>) -> Result<(Child, StdioTransport), String> 
 }
 
 fn spawn(what: Start<'_>) -> io::Result<(Child, StdioTransport)> {
-    let mut command = Command::new(what.command);
+    let mut command = what.launch.command(what.command);
     command
         .args(what.args)
         .envs(what.env.iter().map(|(name, value)| (name, value)))
@@ -59,7 +58,7 @@ fn spawn(what: Start<'_>) -> io::Result<(Child, StdioTransport)> {
         line
     };
     let (child, input, output) =
-        blocking(|| Child::start(command, what.guard, LEAVES, Box::new(log_line)))?;
+        blocking(|| Child::start(command, what.launch, LEAVES, Box::new(log_line)))?;
     let transport = transport(
         ChildStdout::from_std(output.into_pipe())?,
         ChildStdin::from_std(input.into_pipe())?,

@@ -62,8 +62,8 @@ async fn in_subprocess(
 ) -> Result<ToolResult, Stop> {
     call.progress(turn, None).await?;
     let folder = turn.cwd().to_owned();
-    let (line, guard) = (command.to_owned(), turn.session.guard.clone());
-    let start = move || Shell::start(&line, Path::new(&folder), KEPT, guard.as_deref());
+    let (line, launch) = (command.to_owned(), turn.session.launch.clone());
+    let start = move || Shell::start(&line, Path::new(&folder), KEPT, &launch);
     let shell = match turn.on_disk(start).await? {
         Ok(shell) => shell,
         Err(error) => {
