@@ -3,7 +3,7 @@
 use crate::message::blocks;
 
 /// Every word that a step can begin with.
-const VERBS: [&str; 46] = [
+const VERBS: [&str; 47] = [
     "say",
     "think",
     "update",
