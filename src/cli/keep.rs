@@ -27,7 +27,7 @@ use crate::transport::stdio;
 use super::exit::Failure;
 use super::global::Global;
 use super::note::note;
-use super::socket::{self, Peer};
+use super::socket::{self, Greeted};
 use super::timeout::Timeout;
 use super::{pipe, store};
 
@@ -105,7 +105,7 @@ pub(super) fn pipe(global: &Global, input: impl Read + Send + 'static) -> Result
 
 /// Connects to a host of this command line. Unless a host exists and gives an answer, a further one is
 /// started.
-fn connect_to_host(global: &Global, store: &Store) -> Result<Peer, Failure> {
+fn connect_to_host(global: &Global, store: &Store) -> Result<Greeted, Failure> {
     let mut failure = Failure::new("the process that keeps the sessions ends again and again");
     // The ids of the hosts that gave no answer, by their numbers.
     let mut silent = BTreeMap::new();
@@ -165,7 +165,7 @@ fn connect_to_host(global: &Global, store: &Store) -> Result<Peer, Failure> {
 fn first_to_answer<'a>(
     store: &Store,
     hosts: impl Iterator<Item = (u8, &'a Host)>,
-) -> Result<Peer, Vec<(u8, io::Error)>> {
+) -> Result<Greeted, Vec<(u8, io::Error)>> {
     let (answer, answers) = mpsc::channel();
     for (number, host) in hosts {
         let (store, host, answer) = (store.clone(), host.clone(), answer.clone());

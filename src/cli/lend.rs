@@ -113,7 +113,7 @@ async fn accept(mut listener: Listener, shared: LentConversations) {
 }
 
 async fn serve_one(stream: Local, shared: LentConversations) -> std::io::Result<()> {
-    let (input, mut output) = stream.into_split();
+    let (input, mut output) = tokio::io::split(stream);
     let mut input = BufReader::new(input);
     let mut key = String::new();
     let mut first = (&mut input).take(LONGEST_KEY);

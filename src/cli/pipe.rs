@@ -11,7 +11,7 @@ use crate::sys::socket::Closer;
 use crate::transport::stdio;
 
 use super::exit::{Failure, IN_USE};
-use super::socket::{self, Peer};
+use super::socket::{self, Greeted};
 
 /// How much is read at once, in bytes.
 const BLOCK: usize = 64 * 1024;
@@ -29,11 +29,11 @@ const LONGEST: Duration = Duration::from_mins(1);
 const TIMES: u32 = 3;
 
 /// Connects to a process again.
-type Connect<'a> = &'a dyn Fn() -> Result<Peer, Failure>;
+type Connect<'a> = &'a dyn Fn() -> Result<Greeted, Failure>;
 
 /// The client's end, which outlives a process that ends before it has answered anything.
 #[derive(Default)]
-struct Client {
+struct PipedClient {
     sink: Mutex<Sink>,
     wait: Mutex<Wait>,
     changed: Condvar,
@@ -81,10 +81,10 @@ impl Default for Wait {
 pub(super) fn pass(
     store: &Store,
     mut input: impl Read + Send + 'static,
-    mut peer: Peer,
+    mut peer: Greeted,
     again: Option<Connect<'_>>,
 ) -> Result<(), Failure> {
-    let client = Arc::new(Client::default());
+    let client = Arc::new(PipedClient::default());
     {
         let mut sink = lock(&client.sink);
         sink.kept = again.is_some().then(Vec::new);
@@ -121,7 +121,7 @@ pub(super) fn pass(
     }
 }
 
-fn take_output(peer: &mut Peer) -> Box<dyn Write + Send> {
+fn take_output(peer: &mut Greeted) -> Box<dyn Write + Send> {
     std::mem::replace(&mut peer.stream.output, Box::new(io::sink()))
 }
 
@@ -133,7 +133,7 @@ fn no_answer(pid: u32) -> Failure {
     )
 }
 
-impl Client {
+impl PipedClient {
     /// Passes on the input.
     fn read(&self, input: &mut impl Read) {
         let mut block = vec![0; BLOCK];
@@ -211,7 +211,7 @@ impl Client {
 
     /// Watches whether the process gives signs of life while the client waits. The result is whether
     /// it has given none; its connection is closed in that case.
-    fn watch(self: &Arc<Self>, store: &Store, peer: &Peer) -> JoinHandle<bool> {
+    fn watch(self: &Arc<Self>, store: &Store, peer: &Greeted) -> JoinHandle<bool> {
         let (client, store) = (self.clone(), store.clone());
         let (socket, closer) = (peer.socket.clone(), peer.stream.closer.clone());
         lock(&self.wait).is_over = false;

@@ -25,7 +25,7 @@ use super::schema;
 /// How long to wait for another process's lock. Its writes take milliseconds, and sessions wait.
 const BUSY: Duration = Duration::from_millis(400);
 
-/// The same while the file is compacted, which is worth a longer wait.
+/// The wait for another process's lock while the file is compacted, which is worth a longer wait.
 const BUSY_WHILE_COMPACTING: Duration = Duration::from_secs(2);
 
 /// How often one operation may find the database damaged before its file is abandoned: tables
@@ -35,7 +35,7 @@ const REPAIRS: usize = 3;
 /// How long an operation waits for another one of this process, or for the file to be opened.
 const WAITS: Duration = Duration::from_millis(500);
 
-/// The same while the file is compacted.
+/// The wait for the file while it is compacted.
 const WAITS_WHILE_COMPACTING: Duration = Duration::from_secs(30);
 
 /// How long the file is left alone after it has kept an operation waiting: twice as long each time that this
@@ -210,8 +210,8 @@ impl Database {
         self.run(TransactionBehavior::Immediate, op)
     }
 
-    /// The same for what is of no use in a catalog that other processes do not see: waits for the file
-    /// for as long as it takes.
+    /// Writes what is of no use in a catalog that other processes do not see: waits for the file for as
+    /// long as it takes.
     pub(super) fn write_file<T>(
         &self,
         op: impl FnMut(&Transaction<'_>) -> rusqlite::Result<T>,

@@ -15,7 +15,7 @@ use super::process::Process;
 const AFTER: Duration = Duration::from_secs(10);
 /// The time between clean-ups.
 const AGAIN: Duration = Duration::from_hours(6);
-/// The same for processes that are gone before that.
+/// The time between clean-ups by processes that are gone before a clean-up of their own.
 const EVERY_DAY: Duration = Duration::from_hours(24);
 /// The longest time by which a process of a store in a database begins later: many may have begun at
 /// the same moment.

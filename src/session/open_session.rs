@@ -203,7 +203,7 @@ impl OpenSession {
         } else if let StoreError::Fenced { holder, .. } = error {
             self.log = LogAccess::Shared(Elsewhere {
                 attached: false,
-                holder: holder.clone(),
+                holder: holder.as_deref().cloned(),
                 running: false,
             });
         } else {

@@ -123,9 +123,11 @@ impl From<StoreError> for Refusal {
         let message = error.to_string();
         match error {
             StoreError::NotFound { .. } => Self::NotFound,
-            StoreError::InUse { holder, .. } | StoreError::Fenced { holder, .. } => {
-                Self::InUse { message, holder }
-            }
+            StoreError::InUse { holder, .. } => Self::InUse { message, holder },
+            StoreError::Fenced { holder, .. } => Self::InUse {
+                message,
+                holder: holder.map(|holder| *holder),
+            },
             StoreError::Unreachable { .. } => Self::Unreachable(message),
             StoreError::Newer { .. } => Self::Newer(message),
             StoreError::Headerless { .. } | StoreError::WrongId { .. } => Self::Damaged(message),

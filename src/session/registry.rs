@@ -58,14 +58,14 @@ struct Mail {
     sender: mpsc::UnboundedSender<Command>,
     /// For whom the actor works: it waits for the store, and reads no message meanwhile.
     waiter: Waiter,
-    ends: Ends,
+    ends: UnreadEnds,
 }
 
 /// How many messages that end the running turns an actor has not read yet. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ends(Arc<AtomicUsize>);
+pub(super) struct UnreadEnds(Arc<AtomicUsize>);
 
-impl Ends {
+impl UnreadEnds {
     /// Whether there is one.
     pub(super) fn any(&self) -> bool {
         self.0.load(Ordering::Acquire) > 0
@@ -183,7 +183,7 @@ impl Registry {
         !self.shared.deps.wire.has_ended()
     }
 
-    /// Ends the turn of a session and closes it for all its clients. Returns whether it was open here.
+    /// UnreadEnds the turn of a session and closes it for all its clients. Returns whether it was open here.
     pub async fn stop(&self, id: &SessionId) -> bool {
         if !self.has(id) {
             return false;
@@ -301,7 +301,7 @@ impl Registry {
         let replays = self.shared.replays.clone();
         let (deps, client) = (self.shared.deps.clone(), self.client.clone());
         let messages = (sender.downgrade(), mailbox);
-        let (waiter, ends) = (Waiter::new(), Ends::default());
+        let (waiter, ends) = (Waiter::new(), UnreadEnds::default());
         let actor = Actor::new(id.clone(), deps, client, replays, (messages, ends.clone()));
         let mail = Mail {
             sender,

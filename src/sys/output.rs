@@ -141,7 +141,7 @@ impl AtOnce {
 }
 
 impl OtherEnd {
-    /// Blocks the thread until nobody reads at the other end any more.
+    /// Blocks the thread until nobody reads at the other end.
     pub fn wait_until_gone(&self) {
         #[cfg(unix)]
         {

@@ -69,10 +69,10 @@ pub struct Flow {
 
 /// The pending work of all connections of a process. Clones share it.
 #[derive(Clone, Debug)]
-pub struct ProcessFlow(Arc<Process>);
+pub struct ProcessFlow(Arc<ProcessUse>);
 
 #[derive(Debug)]
-struct Process {
+struct ProcessUse {
     /// The memory of requests and responses, in bytes.
     bytes: AtomicUsize,
     /// Notified when there may be room again.
@@ -135,7 +135,7 @@ pub enum Load {
 impl Default for ProcessFlow {
     fn default() -> Self {
         let units = |bytes: usize| Arc::new(Semaphore::new(bytes / UNIT));
-        Self(Arc::new(Process {
+        Self(Arc::new(ProcessUse {
             bytes: AtomicUsize::new(0),
             freed: Notify::new(),
             long_answers: units(LONG_ANSWERS),

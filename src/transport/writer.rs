@@ -82,7 +82,7 @@ struct State {
     at_once: AtOnce,
     /// Requests whose responses are in the control lane beyond its limit.
     responses: Vec<Pending>,
-    /// The same for what the thread is writing.
+    /// Requests whose responses the thread is writing.
     written_responses: Vec<Pending>,
     /// Total bytes put into the bulk lane, and total bytes taken out of it.
     bulk_put: u64,
@@ -134,7 +134,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// The same, which does not keep it from ending.
+    /// A reference that does not keep the writer from ending.
     pub fn downgrade(&self) -> WeakWriter {
         WeakWriter(Arc::downgrade(&self.0))
     }

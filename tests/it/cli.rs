@@ -410,7 +410,7 @@ fn tool_call_with_damaged_beginning() {
         .filter(|update| update["toolCallId"].is_string())
         .map(|update| update["sessionUpdate"].as_str().unwrap())
         .collect();
-    assert_eq!(calls, ["tool_call", "tool_call_update"]);
+    assert_eq!(calls, ["tool_call", "tool_call_update", "tool_call_update"]);
     let damage = &lines.last().unwrap()["result"]["_meta"]["rejoin"]["damage"];
     assert_eq!(damage.as_array().map(Vec::len), Some(1), "{lines:?}");
 }

@@ -66,7 +66,7 @@ fn stop_session(
 }
 
 /// A process that is to stop what it does.
-struct Target<'a> {
+struct StopTarget<'a> {
     pid: u32,
     /// When it began, in the system's terms.
     started: Option<NonZeroU64>,
@@ -75,7 +75,7 @@ struct Target<'a> {
     host: Option<&'a Host>,
 }
 
-impl Target<'_> {
+impl StopTarget<'_> {
     /// Whether it still holds the locks by which it is known.
     fn is_still(&self, context: &Context<'_>) -> bool {
         let store = &context.store;
@@ -97,7 +97,7 @@ impl Target<'_> {
 }
 
 /// What became of a process.
-enum Outcome {
+enum StopOutcome {
     Stopped(Stopped),
     /// The process with this id gives no answer.
     Silent(u32),
@@ -106,9 +106,9 @@ enum Outcome {
 
 fn stop_all(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let live = Live::find(context)?;
-    let mut targets: BTreeMap<&str, Target<'_>> = BTreeMap::new();
+    let mut targets: BTreeMap<&str, StopTarget<'_>> = BTreeMap::new();
     for host in &live.hosts {
-        let target = Target {
+        let target = StopTarget {
             pid: host.pid,
             started: host.started,
             sessions: Vec::new(),
@@ -123,7 +123,7 @@ fn stop_all(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(
             failure = Some(socket::unreachable(holder, "it has no socket"));
             continue;
         };
-        let target = targets.entry(socket).or_insert_with(|| Target {
+        let target = targets.entry(socket).or_insert_with(|| StopTarget {
             pid: holder.pid,
             started: holder.started,
             sessions: Vec::new(),
@@ -139,28 +139,28 @@ fn stop_all(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(
             socket::check(&context.store, socket).map(|()| Stopped::default())
         };
         match stopped {
-            Ok(stopped) => Outcome::Stopped(stopped),
+            Ok(stopped) => StopOutcome::Stopped(stopped),
             Err(error) if error.kind() != io::ErrorKind::TimedOut => {
                 let text = format!("process {} cannot be asked to stop: {error}", target.pid);
-                Outcome::Failed(Failure::with_code(IN_USE, text))
+                StopOutcome::Failed(Failure::with_code(IN_USE, text))
             }
             Err(_) if args.force => match target.end(context) {
-                Ok(stopped) => Outcome::Stopped(stopped),
-                Err(failure) => Outcome::Failed(failure),
+                Ok(stopped) => StopOutcome::Stopped(stopped),
+                Err(failure) => StopOutcome::Failed(failure),
             },
-            Err(_) => Outcome::Silent(target.pid),
+            Err(_) => StopOutcome::Silent(target.pid),
         }
     };
     let (mut sessions, mut pending, mut processes, mut silent) = (0, 0, 0, Vec::new());
     for (_, outcome) in socket::at_once(targets.keys().copied(), stop) {
         match outcome {
-            Outcome::Stopped(stopped) => {
+            StopOutcome::Stopped(stopped) => {
                 sessions += stopped.sessions.len();
                 pending += stopped.pending.len();
                 processes += usize::from(stopped.ends);
             }
-            Outcome::Silent(pid) => silent.push(pid),
-            Outcome::Failed(failed) => failure = Some(failed),
+            StopOutcome::Silent(pid) => silent.push(pid),
+            StopOutcome::Failed(failed) => failure = Some(failed),
         }
     }
     let mut text = format!("stopped {}", count(sessions, "session"));

@@ -36,7 +36,7 @@ use super::link::message::Route;
 use super::machine::Machine;
 use super::open_session::OpenSession;
 use super::outcome::Refusal;
-use super::registry::{Command, Ends, ForkReader, ForkSource, Mailbox};
+use super::registry::{Command, ForkReader, ForkSource, Mailbox, UnreadEnds};
 use super::reply::{Busy, BusyGuard, Reply};
 use super::request::Request;
 use super::{Client, Deps};
@@ -109,7 +109,7 @@ pub(super) struct Actor {
     barriers: Vec<oneshot::Sender<()>>,
     mailbox: Mailbox,
     /// What ends the running turns, and was not read yet.
-    ends: Ends,
+    ends: UnreadEnds,
     /// What counts in the connection's flow while requests wait: notifications may be among them, which
     /// nothing else counts.
     waiting: Vec<Held>,
@@ -173,7 +173,7 @@ impl Actor {
         deps: Arc<Deps>,
         client: Arc<Client>,
         replays: Busy,
-        ((messages, mailbox), ends): (Messages, Ends),
+        ((messages, mailbox), ends): (Messages, UnreadEnds),
     ) -> Self {
         let machine = Machine::new(deps.engine.accepts_overlapping_prompts());
         let view = client.view.fresh();

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::session::effect::Batch;
 use crate::session::outcome::{Done, Refusal};
-use crate::session::registry::{Command, Ends};
+use crate::session::registry::{Command, UnreadEnds};
 use crate::session::reply::Reply;
 use crate::session::request::Request;
 use crate::sys::lock;
@@ -122,7 +122,7 @@ impl Actor {
             deps,
             client,
             self.replays.clone(),
-            (messages, Ends::default()),
+            (messages, UnreadEnds::default()),
         );
         let key = self.deps.sys.ids.uuid().to_string();
         front.name.clone_from(&self.name);

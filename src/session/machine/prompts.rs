@@ -5,7 +5,7 @@ use crate::engine::{Block, Ended, Prompt, StopReason};
 use crate::record::{Kind, OpenTurns};
 use crate::store::CALL_INTERRUPTED;
 
-use super::turns::{Stop, WaitingPrompt};
+use super::turns::{TurnStop, WaitingPrompt};
 use super::{Machine, Purpose};
 use crate::session::effect::{Batch, Effect, Notification, Work, end_of};
 use crate::session::outcome::{Done, Refusal};
@@ -174,11 +174,11 @@ impl<R> Machine<R> {
         // A client that has cancelled gets that answer, whatever the engine returned, unless the
         // engine reports the end itself. The end of the process is no cancellation.
         let result = match (turn.stop, result) {
-            (Some(Stop::Interrupted), Ok(ended)) if !ended.is_cancelled() => Ok(ended),
-            (Some(Stop::Interrupted), _) => Err(Refusal::Interrupted),
+            (Some(TurnStop::Interrupted), Ok(ended)) if !ended.is_cancelled() => Ok(ended),
+            (Some(TurnStop::Interrupted), _) => Err(Refusal::Interrupted),
             (_, Ok(ended @ Ended::Reported(_))) => Ok(ended),
-            (Some(Stop::Cancelled), Ok(ended)) if ended.is_cancelled() => Ok(ended),
-            (Some(Stop::Cancelled), _) => Ok(Ended::Because(StopReason::Cancelled)),
+            (Some(TurnStop::Cancelled), Ok(ended)) if ended.is_cancelled() => Ok(ended),
+            (Some(TurnStop::Cancelled), _) => Ok(Ended::Because(StopReason::Cancelled)),
             (None, result) => result.map_err(Refusal::Engine),
         };
         match &result {
@@ -261,7 +261,7 @@ impl<R> Machine<R> {
         for prompt in &mut self.prompts {
             prompt.cancelled = true;
         }
-        self.stop_turns_for(withdraw, |_| Stop::Cancelled)
+        self.stop_turns_for(withdraw, |_| TurnStop::Cancelled)
     }
 
     /// The running turns, and the prompts that wait for them, were cancelled while something failed.
@@ -269,7 +269,7 @@ impl<R> Machine<R> {
         for prompt in &mut self.prompts {
             prompt.cancelled = true;
         }
-        self.turns.stop(|_| Stop::Cancelled);
+        self.turns.stop(|_| TurnStop::Cancelled);
     }
 
     /// The process is ending, or its client has gone. Prompts of others that wait are not logged, so
@@ -277,18 +277,18 @@ impl<R> Machine<R> {
     pub(super) fn leave(&mut self, leaving: &Leaving) -> Batch<R> {
         let why = |message_id: &str| {
             if leaving.interrupts(message_id) {
-                Stop::Interrupted
+                TurnStop::Interrupted
             } else {
-                Stop::Cancelled
+                TurnStop::Cancelled
             }
         };
         let mut batch = Vec::new();
         for mut prompt in std::mem::take(&mut self.prompts) {
             match why(&prompt.message_id) {
-                Stop::Interrupted => {
+                TurnStop::Interrupted => {
                     batch.push(Effect::Answer(prompt.reply, Err(Refusal::Interrupted)));
                 }
-                Stop::Cancelled => {
+                TurnStop::Cancelled => {
                     prompt.cancelled = true;
                     self.prompts.push_back(prompt);
                 }
@@ -298,7 +298,7 @@ impl<R> Machine<R> {
         batch
     }
 
-    fn stop_turns_for(&mut self, withdraw: bool, why: impl Fn(&str) -> Stop) -> Batch<R> {
+    fn stop_turns_for(&mut self, withdraw: bool, why: impl Fn(&str) -> TurnStop) -> Batch<R> {
         let mut batch = Vec::new();
         if self.turns.stop(why) {
             batch.push(Effect::Cancel(Work::Turns));
@@ -324,7 +324,7 @@ impl<R> Machine<R> {
         }
         // After `session/cancel` the client answers the requests itself.
         let withdraw = !self.turns.are_stopped();
-        self.stop_turns_for(withdraw, |_| Stop::Cancelled)
+        self.stop_turns_for(withdraw, |_| TurnStop::Cancelled)
     }
 
     /// Refuses the prompts that would be answered when they are logged, and are not yet.

@@ -17,14 +17,14 @@ pub(super) struct Turn<R> {
     /// Where its end is answered. `None` if its prompt was answered when it was logged.
     pub(super) reply: Option<R>,
     /// Why it was asked to stop, if it was.
-    pub(super) stop: Option<Stop>,
+    pub(super) stop: Option<TurnStop>,
     /// Whether another turn ran at the same time, so that its end must name its prompt.
     pub(super) overlaps: bool,
 }
 
 /// Why a turn is to end early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum TurnStop {
     /// A client has cancelled it, or has gone.
     Cancelled,
     /// The process that runs it is ending, which its client has not asked for.
@@ -35,7 +35,7 @@ impl<R> Turn<R> {
     /// The result of a turn that could not be logged. A client that has cancelled it gets that answer if
     /// the store did not answer: its end may be logged later, and nobody waits for that.
     pub(super) fn failed(&self, refusal: Refusal) -> Result<Done, Refusal> {
-        if self.stop == Some(Stop::Cancelled) && !refusal.is_of_disk() {
+        if self.stop == Some(TurnStop::Cancelled) && !refusal.is_of_disk() {
             Ok(Done::Stopped(Ended::Because(StopReason::Cancelled)))
         } else {
             Err(refusal)
@@ -134,7 +134,7 @@ impl<R> Turns<R> {
 
     /// Asks all of them to stop, for the reason that `why` has for a message id. The first reason
     /// stays. False if all of them were asked before.
-    pub(super) fn stop(&mut self, why: impl Fn(&str) -> Stop) -> bool {
+    pub(super) fn stop(&mut self, why: impl Fn(&str) -> TurnStop) -> bool {
         let mut news = false;
         for turn in self.running.iter_mut().filter(|turn| turn.stop.is_none()) {
             turn.stop = Some(why(&turn.message_id));

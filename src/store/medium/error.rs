@@ -46,14 +46,14 @@ pub enum StoreError {
     /// Another process has taken the session over: nothing was written, and nothing more will be.
     #[error(
         "session {id} was taken over; it is {}{}",
-        Holder::describe(holder.as_ref()),
+        Holder::describe(holder.as_deref()),
         if *is_cut { "; the end of what was shown here is lost: no log has it" } else { "" }
     )]
     Fenced {
         /// The session.
         id: SessionId,
         /// The process, if it still has the session open.
-        holder: Option<Holder>,
+        holder: Option<Box<Holder>>,
         /// Whether the database has lost the end of what it had confirmed to this process.
         is_cut: bool,
     },
@@ -173,7 +173,8 @@ impl StoreError {
     /// The process that has the session open, if that is why, and it is known.
     pub fn holder(&self) -> Option<&Holder> {
         match self {
-            Self::InUse { holder, .. } | Self::Fenced { holder, .. } => holder.as_ref(),
+            Self::InUse { holder, .. } => holder.as_ref(),
+            Self::Fenced { holder, .. } => holder.as_deref(),
             _ => None,
         }
     }

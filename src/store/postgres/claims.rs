@@ -13,7 +13,7 @@ use crate::sys::{Ids, SessionId, boot_id, is_running, lock};
 
 use super::Tables;
 use super::driver::{Param, Remote, Repeat, flag, int, ints, text, uuid, uuids};
-use super::failure::Failure;
+use super::failure::DatabaseFailure;
 
 /// How long a process counts as alive after its last sign of life. The function `claim` has the same.
 const LEASE: &str = "interval '15 s'";
@@ -292,7 +292,7 @@ impl Tables {
     }
 
     /// Gives a sign of life now, and then again and again while this process has sessions open.
-    fn keep_alive(&self) -> Result<(), Failure> {
+    fn keep_alive(&self) -> Result<(), DatabaseFailure> {
         if lock(&self.claims.state).is_alive {
             return Ok(());
         }
@@ -327,7 +327,7 @@ impl Claims {
         }
     }
 
-    async fn give_sign(&self, remote: &Remote) -> Result<(), Failure> {
+    async fn give_sign(&self, remote: &Remote) -> Result<(), DatabaseFailure> {
         let rows = remote.query(SIGN_OF_LIFE, self.sign_of_life()).await?;
         remote.set_crowded(rows.first().is_some_and(|row| row.get(0)));
         let strays = lock(&self.state).strays.clone();

@@ -24,7 +24,7 @@ use tokio_util::either::Either;
 use crate::sys::with_causes;
 
 use super::address::{Address, DatabaseServer};
-use super::failure::{Failure, has_not_run, is_ending};
+use super::failure::{DatabaseFailure, has_not_run, is_ending};
 use super::tls::Tls;
 
 /// When a silent connection is probed, and how often.
@@ -142,14 +142,14 @@ pub(super) async fn connect(
     first: usize,
     until: Instant,
     endless: bool,
-) -> Result<OpenConnection, Failure> {
+) -> Result<OpenConnection, DatabaseFailure> {
     let mut config = address.config.clone();
     if let Some(command) = &address.password_command {
         let password = timeout_at(until, command.run()).await;
         let password = password.unwrap_or_else(|_| {
             Err("the command for the password takes too long: it was ended".to_owned())
         });
-        config.password(password.map_err(Failure::Other)?);
+        config.password(password.map_err(DatabaseFailure::Other)?);
     }
     let several = address.servers.len() > 1;
     let mut failed = Vec::new();
@@ -164,13 +164,13 @@ pub(super) async fn connect(
         let entered = timeout_at(until, enter(address, &config, number, several, endless)).await;
         let why = match entered {
             Ok(Ok(connection)) => return Ok(connection),
-            Ok(Err(Failure::Unreachable(why))) => why,
+            Ok(Err(DatabaseFailure::Unreachable(why))) => why,
             Ok(Err(failure)) => return Err(failure),
             Err(_) => "it does not answer".to_owned(),
         };
         failed.push(format!("{}: {why}", server.name()));
     }
-    Err(Failure::Unreachable(failed.join("; ")))
+    Err(DatabaseFailure::Unreachable(failed.join("; ")))
 }
 
 /// Connects to one server.
@@ -180,7 +180,7 @@ async fn enter(
     number: usize,
     several: bool,
     endless: bool,
-) -> Result<OpenConnection, Failure> {
+) -> Result<OpenConnection, DatabaseFailure> {
     let limit = format!("-c statement_timeout={}", ORPHANED.as_millis());
     let mut limited = config.clone();
     let given = config.get_options().unwrap_or_default();
@@ -206,7 +206,7 @@ async fn enter(
         let is_on = |message: &SimpleQueryMessage| matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some("on"));
         if shown.iter().any(is_on) {
             let why = "it only follows another server".to_owned();
-            return Err(Failure::Unreachable(why));
+            return Err(DatabaseFailure::Unreachable(why));
         }
     }
     Ok(connection)
@@ -263,20 +263,22 @@ impl LoginError {
         })
     }
 
-    fn into_failure(self) -> Failure {
+    fn into_failure(self) -> DatabaseFailure {
         let error = match self {
-            Self::Stream(error) => return Failure::Unreachable(with_causes(&error)),
+            Self::Stream(error) => return DatabaseFailure::Unreachable(with_causes(&error)),
             Self::Protocol(error) => error,
         };
         match error.as_db_error() {
-            Some(refused) if passes(refused) => Failure::Unreachable(refused.message().to_owned()),
-            Some(refused) => Failure::Refused(Box::new(refused.clone())),
+            Some(refused) if passes(refused) => {
+                DatabaseFailure::Unreachable(refused.message().to_owned())
+            }
+            Some(refused) => DatabaseFailure::Refused(Box::new(refused.clone())),
             None => {
                 let why = with_causes(&error);
                 if why.contains("password missing") {
-                    return Failure::Other(NO_PASSWORD.to_owned());
+                    return DatabaseFailure::Other(NO_PASSWORD.to_owned());
                 }
-                Failure::Unreachable(why)
+                DatabaseFailure::Unreachable(why)
             }
         }
     }

@@ -26,7 +26,7 @@ use crate::sys::{blocking, lock, with_causes};
 
 use super::address::Address;
 use super::connect::connect;
-use super::failure::{Failure, has_not_run, is_ending};
+use super::failure::{DatabaseFailure, has_not_run, is_ending};
 use super::pool::{Pool, UsedConnection};
 
 /// The pause before another attempt, at first and at most.
@@ -51,7 +51,7 @@ const GOES_ON: u64 = 32 * 1024;
 pub(crate) type Param = (Box<dyn ToSql + Sync + Send>, Type);
 
 /// The rows of a statement that is under way.
-pub(super) type Pending = Receiver<Result<Vec<Row>, Failure>>;
+pub(super) type Pending = Receiver<Result<Vec<Row>, DatabaseFailure>>;
 
 /// A number as a parameter.
 pub(crate) fn int(value: i64) -> Param {
@@ -98,7 +98,7 @@ pub(crate) fn uuids(values: Vec<Uuid>) -> Param {
 pub(super) enum Repeat {
     /// Running it twice does the same as running it once.
     Yes,
-    /// The same, and that the only server accepts no writes is an answer: it is not waited for.
+    /// Running it twice does the same, and a server that accepts no writes is not waited for.
     YesIfWritable,
     No,
 }
@@ -129,14 +129,14 @@ struct Shared {
     address: Address,
     pool: Arc<Pool>,
     permits: Semaphore,
-    /// That the database does not answer, as far as is known.
+    /// Set while the database is known not to answer.
     silence: Mutex<Option<Silence>>,
-    /// All that wait: the process may be about to end.
+    /// Hurries all statements when the process is about to end.
     everyone: Waiter,
     is_ending: AtomicBool,
 }
 
-/// That the database does not answer.
+/// What is known of a database that does not answer.
 struct Silence {
     /// When this was seen last.
     seen: Instant,
@@ -179,7 +179,7 @@ impl Driver {
         sql: &str,
         params: Vec<Param>,
         repeat: Repeat,
-    ) -> Result<Vec<Row>, Failure> {
+    ) -> Result<Vec<Row>, DatabaseFailure> {
         let rows = self.begin(sql, params, repeat)?;
         blocking(|| rows.recv()).unwrap_or_else(|_| Err(ended()))
     }
@@ -191,7 +191,7 @@ impl Driver {
         sql: &str,
         params: Vec<Param>,
         repeat: Repeat,
-    ) -> Result<Vec<Row>, Failure> {
+    ) -> Result<Vec<Row>, DatabaseFailure> {
         let rows = self.send(Statement {
             limit: Some(limit),
             ..self.shared.statement(sql, params, repeat)
@@ -210,11 +210,11 @@ impl Driver {
         sql: &str,
         params: Vec<Param>,
         repeat: Repeat,
-    ) -> Result<Pending, Failure> {
+    ) -> Result<Pending, DatabaseFailure> {
         self.send(self.shared.statement(sql, params, repeat))
     }
 
-    fn send(&self, statement: Statement) -> Result<Pending, Failure> {
+    fn send(&self, statement: Statement) -> Result<Pending, DatabaseFailure> {
         let (done, rows) = sync_channel(1);
         let shared = self.shared.clone();
         self.handle()?.spawn(async move {
@@ -224,7 +224,7 @@ impl Driver {
     }
 
     /// Runs several statements as one transaction, however long that takes.
-    pub(super) fn batch(&self, sql: &str) -> Result<(), Failure> {
+    pub(super) fn batch(&self, sql: &str) -> Result<(), DatabaseFailure> {
         let (sql, shared) = (sql.to_owned(), self.shared.clone());
         let (done, result) = sync_channel(1);
         self.handle()?.spawn(async move {
@@ -240,13 +240,13 @@ impl Driver {
     }
 
     /// The runtime of the connections, which is started when it is first needed.
-    pub(super) fn handle(&self) -> Result<&Handle, Failure> {
+    pub(super) fn handle(&self) -> Result<&Handle, DatabaseFailure> {
         let thread = self
             .thread
             .get_or_init(|| start().map_err(|error| error.to_string()));
         match thread {
             Ok(thread) => Ok(&thread.handle),
-            Err(error) => Err(Failure::Other(error.clone())),
+            Err(error) => Err(DatabaseFailure::Other(error.clone())),
         }
     }
 
@@ -269,7 +269,11 @@ impl Remote {
 
     /// Runs a statement, and tries once if the database cannot be reached. Others do not hold it up: it
     /// has a connection beside theirs, if they use all of them.
-    pub(super) async fn query(&self, sql: &str, params: Vec<Param>) -> Result<Vec<Row>, Failure> {
+    pub(super) async fn query(
+        &self,
+        sql: &str,
+        params: Vec<Param>,
+    ) -> Result<Vec<Row>, DatabaseFailure> {
         let statement = self.0.statement(sql, params, Repeat::No);
         let (begun, mut time) = (Instant::now(), self.0.time_of(&statement));
         let done = self.0.attempt(&statement, &mut time).await;
@@ -278,8 +282,8 @@ impl Remote {
     }
 }
 
-fn ended() -> Failure {
-    Failure::Other("the thread of the connections has ended".to_owned())
+fn ended() -> DatabaseFailure {
+    DatabaseFailure::Other("the thread of the connections has ended".to_owned())
 }
 
 fn start() -> std::io::Result<Thread> {
@@ -401,10 +405,10 @@ impl Shared {
     }
 
     /// Runs a statement.
-    async fn query(self: &Arc<Self>, statement: &Statement) -> Result<Vec<Row>, Failure> {
+    async fn query(self: &Arc<Self>, statement: &Statement) -> Result<Vec<Row>, DatabaseFailure> {
         let tries_once = match &*lock(&self.silence) {
             Some(silence) if silence.hangs && silence.seen.elapsed() < SILENT => {
-                return Err(Failure::Unreachable(silence.why.clone()));
+                return Err(DatabaseFailure::Unreachable(silence.why.clone()));
             }
             silence => silence.is_some(),
         };
@@ -414,7 +418,7 @@ impl Shared {
         let permit = tokio::select! {
             permit = self.permits.acquire() => permit,
             () = time.is_up() => {
-                return Err(Failure::Unreachable("all connections are in use".to_owned()));
+                return Err(DatabaseFailure::Unreachable("all connections are in use".to_owned()));
             }
         };
         let mut pause = PAUSES.0;
@@ -422,8 +426,8 @@ impl Shared {
             let begun = Instant::now();
             let done = self.attempt(statement, &mut time).await;
             let is_retried = match &done {
-                Err(Failure::Unreachable(_)) => true,
-                Err(Failure::Unknown(_)) => statement.repeat != Repeat::No,
+                Err(DatabaseFailure::Unreachable(_)) => true,
+                Err(DatabaseFailure::Unknown(_)) => statement.repeat != Repeat::No,
                 _ => false,
             };
             if !is_retried || tries_once || Instant::now() >= retries_end.min(time.end) {
@@ -441,10 +445,12 @@ impl Shared {
     }
 
     /// Notes whether the database can be reached, after an attempt that began then.
-    fn note(&self, done: &Result<Vec<Row>, Failure>, begun: Instant) {
+    fn note(&self, done: &Result<Vec<Row>, DatabaseFailure>, begun: Instant) {
         match done {
-            Err(Failure::Unreachable(why)) => self.does_not_answer(why, begun.elapsed() >= LEAST),
-            Ok(_) | Err(Failure::Refused(_)) => {
+            Err(DatabaseFailure::Unreachable(why)) => {
+                self.does_not_answer(why, begun.elapsed() >= LEAST);
+            }
+            Ok(_) | Err(DatabaseFailure::Refused(_)) => {
                 if lock(&self.silence).take().is_some() {
                     tracing::info!(store = self.address.shown, "the database is there again");
                 }
@@ -470,13 +476,13 @@ impl Shared {
         self: &Arc<Self>,
         statement: &Statement,
         time: &mut Time<'_>,
-    ) -> Result<Vec<Row>, Failure> {
+    ) -> Result<Vec<Row>, DatabaseFailure> {
         let until = time.end;
         let used = tokio::select! {
             biased;
             used = self.pool.take(&self.address, until) => used?,
             () = time.is_up() => {
-                return Err(Failure::Unreachable("it does not answer".to_owned()));
+                return Err(DatabaseFailure::Unreachable("it does not answer".to_owned()));
             }
         };
         self.run_on(used, statement, time).await
@@ -487,7 +493,7 @@ impl Shared {
         used: UsedConnection,
         statement: &Statement,
         time: &mut Time<'_>,
-    ) -> Result<Vec<Row>, Failure> {
+    ) -> Result<Vec<Row>, DatabaseFailure> {
         let params = statement.params.iter();
         let typed: Vec<(&(dyn ToSql + Sync), Type)> = params
             .map(|(value, kind)| (&**value as &(dyn ToSql + Sync), kind.clone()))
@@ -502,14 +508,14 @@ impl Shared {
             self.give_up(used);
             let limit = time.limit.as_secs_f64();
             let why = format!("the database does not answer within {limit:.0} s");
-            return Err(Failure::GivenUp(why));
+            return Err(DatabaseFailure::GivenUp(why));
         };
         let is_unsafe = connection.was_unsafe();
         let failure = match answered {
             Ok(_) if is_unsafe => {
                 used.keep();
                 let why = "the database no longer waits for a standby".to_owned();
-                return Err(Failure::Unknown(why));
+                return Err(DatabaseFailure::Unknown(why));
             }
             Ok(rows) => {
                 used.keep();
@@ -517,20 +523,20 @@ impl Shared {
             }
             Err(error) => match error.as_db_error() {
                 Some(refused) if has_not_run(refused) && !self.is_final(refused, statement) => {
-                    Failure::Unreachable(refused.message().to_owned())
+                    DatabaseFailure::Unreachable(refused.message().to_owned())
                 }
                 Some(refused) if is_ending(refused) => {
-                    Failure::Unknown(refused.message().to_owned())
+                    DatabaseFailure::Unknown(refused.message().to_owned())
                 }
                 Some(refused) => {
-                    let refused = Failure::Refused(Box::new(refused.clone()));
+                    let refused = DatabaseFailure::Refused(Box::new(refused.clone()));
                     used.keep();
                     return Err(refused);
                 }
                 None if error.is_closed() || is_broken(&error) => {
-                    Failure::Unknown(with_causes(&error))
+                    DatabaseFailure::Unknown(with_causes(&error))
                 }
-                None => Failure::Other(with_causes(&error)),
+                None => DatabaseFailure::Other(with_causes(&error)),
             },
         };
         // The others lead to the same server.
@@ -562,13 +568,13 @@ impl Shared {
         });
     }
 
-    async fn batch(&self, sql: &str) -> Result<(), Failure> {
+    async fn batch(&self, sql: &str) -> Result<(), DatabaseFailure> {
         let until = Instant::now() + self.address.patience.max(LEAST);
         let connection = connect(&self.address, 0, until, true).await?;
         let done = connection.client.batch_execute(sql).await;
         done.map_err(|error| match error.as_db_error() {
-            Some(error) => Failure::Refused(Box::new(error.clone())),
-            None => Failure::Unknown(with_causes(&error)),
+            Some(error) => DatabaseFailure::Refused(Box::new(error.clone())),
+            None => DatabaseFailure::Unknown(with_causes(&error)),
         })
     }
 }

@@ -6,7 +6,7 @@ use tokio_postgres::error::{DbError, SqlState};
 
 /// Why a statement has no result.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum DatabaseFailure {
     /// The database cannot be reached. The statement has not run.
     Unreachable(String),
     /// The connection broke, so that it is unknown whether the statement has run.
@@ -20,7 +20,7 @@ pub(super) enum Failure {
     Other(String),
 }
 
-impl Failure {
+impl DatabaseFailure {
     /// Whether the statement may have run, or may still run.
     pub(super) fn may_have_run(&self) -> bool {
         matches!(self, Self::Unknown(_) | Self::GivenUp(_))
@@ -49,7 +49,7 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for DatabaseFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreachable(why) | Self::Unknown(why) | Self::GivenUp(why) | Self::Other(why) => {

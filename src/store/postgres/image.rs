@@ -13,7 +13,7 @@ use crate::sys::{blocking, lock};
 
 use super::Tables;
 use super::driver::{Pending, Repeat, int};
-use super::failure::Failure;
+use super::failure::DatabaseFailure;
 
 /// How much is read at first, in bytes: enough for headers and short sessions.
 const FIRST: i64 = 64 * 1024;
@@ -118,7 +118,7 @@ impl Pages {
     }
 
     /// Uses these rows as the page, as far as there is no gap between them.
-    fn fill(&self, read: &mut Read, rows: Result<Vec<Row>, Failure>) -> io::Result<()> {
+    fn fill(&self, read: &mut Read, rows: Result<Vec<Row>, DatabaseFailure>) -> io::Result<()> {
         read.page.clear();
         for row in rows.map_err(|failure| self.failed(failure))? {
             let off = row.get::<_, i64>(0).unsigned_abs();
@@ -131,7 +131,7 @@ impl Pages {
         Ok(())
     }
 
-    fn failed(&self, failure: Failure) -> io::Error {
+    fn failed(&self, failure: DatabaseFailure) -> io::Error {
         io::Error::other(self.tables.failed("read", failure))
     }
 }

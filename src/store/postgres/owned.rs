@@ -15,7 +15,7 @@ use crate::sys::{SessionId, Timestamp, blocking};
 use super::Tables;
 use super::claims::{Claim, RELEASE};
 use super::driver::{Param, Repeat, flag, int, uuid, uuids};
-use super::failure::Failure;
+use super::failure::DatabaseFailure;
 use super::image::Pages;
 
 /// How much is kept in memory of what a crash of the database may take, in bytes.
@@ -76,7 +76,7 @@ impl Claimed {
     fn fenced(&self) -> StoreError {
         StoreError::Fenced {
             id: self.id.clone(),
-            holder: self.tables.holder(&self.id),
+            holder: self.tables.holder(&self.id).map(Box::new),
             is_cut: self.is_cut(),
         }
     }
@@ -120,7 +120,7 @@ impl Claimed {
         block: &[u8],
         safe: bool,
         limit: Duration,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool, DatabaseFailure> {
         let to = end.saturating_add(i64::try_from(block.len()).unwrap_or(i64::MAX));
         let sql = "SELECT @.append($1, $2, $3, $4, $5, $6, $7)";
         let mut params = self.claimed();
@@ -163,7 +163,7 @@ impl Claimed {
             match self.append_once(*at, block, true, limit) {
                 Ok(true) => {}
                 // The caller looks again.
-                Ok(false) | Err(Failure::Unknown(_)) => return Ok(true),
+                Ok(false) | Err(DatabaseFailure::Unknown(_)) => return Ok(true),
                 Err(failure) => return Err(self.tables.failed("append to", failure)),
             }
         }
@@ -180,7 +180,7 @@ impl Claimed {
             match self.append_once(from, block, safe, left) {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
-                Err(Failure::Unknown(why)) if !left.is_zero() => {
+                Err(DatabaseFailure::Unknown(why)) if !left.is_zero() => {
                     tracing::debug!(session = %self.id, why, "the outcome of a write is unknown");
                     in_doubt = true;
                 }

@@ -11,12 +11,12 @@ use crate::sys::lock;
 
 use super::address::Address;
 use super::connect::{OpenConnection, connect};
-use super::failure::Failure;
+use super::failure::DatabaseFailure;
 
 /// How long an idle connection stays open: the last one, and any other.
 const LAST_IDLE: Duration = Duration::from_mins(1);
 const IDLE: Duration = Duration::from_secs(5);
-/// The same if the server has few connections left.
+/// How long an idle connection stays open if the server has few connections left.
 const CROWDED: Duration = Duration::from_secs(1);
 /// How often idle connections are looked at.
 const LOOK: Duration = Duration::from_millis(500);
@@ -60,7 +60,7 @@ impl Pool {
         self: &Arc<Self>,
         address: &Address,
         until: Instant,
-    ) -> Result<UsedConnection, Failure> {
+    ) -> Result<UsedConnection, DatabaseFailure> {
         if let Some(connection) = self.take_idle() {
             return Ok(connection);
         }

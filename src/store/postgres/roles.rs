@@ -6,7 +6,7 @@ use crate::store::medium::{self, StoreError};
 
 use super::address::Address;
 use super::driver::{Driver, Repeat};
-use super::failure::Failure;
+use super::failure::DatabaseFailure;
 use super::tables;
 
 /// What a role is for.
@@ -58,7 +58,7 @@ pub(super) fn grants(schema: &str, role: &str, rights: Rights) -> String {
 }
 
 /// The roles that may use the tables, apart from their owner, by what tables of any version say.
-pub(super) fn granted(driver: &Driver) -> Result<Vec<(String, Rights)>, Failure> {
+pub(super) fn granted(driver: &Driver) -> Result<Vec<(String, Rights)>, DatabaseFailure> {
     let sql = "
         SELECT r.rolname::text, bool_or(c.relname = 'agent_id' AND a.privilege_type = 'INSERT'),
             bool_or(c.relname = 'block' AND a.privilege_type = 'DELETE')

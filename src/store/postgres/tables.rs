@@ -10,7 +10,7 @@ use crate::sys::SessionId;
 
 use super::address::Address;
 use super::driver::{Driver, LONG, Param, Repeat};
-use super::failure::Failure;
+use super::failure::DatabaseFailure;
 use super::{Tables, roles};
 
 /// The version of the tables that this program knows.
@@ -61,7 +61,7 @@ pub(in crate::store) fn migrate(place: &Path) -> Result<bool, StoreError> {
     Ok(true)
 }
 
-fn version(driver: &Driver) -> Result<Option<Version>, Failure> {
+fn version(driver: &Driver) -> Result<Option<Version>, DatabaseFailure> {
     let sql = "SELECT version, min_reader, min_writer FROM @.store";
     match driver.query(sql, Vec::new(), Repeat::Yes) {
         Ok(rows) => match rows.first() {
@@ -70,7 +70,7 @@ fn version(driver: &Driver) -> Result<Option<Version>, Failure> {
                 min_reader: row.get(1),
                 min_writer: row.get(2),
             })),
-            None => Err(Failure::Other(
+            None => Err(DatabaseFailure::Other(
                 "its table `store` has no row, which says of which version the tables are"
                     .to_owned(),
             )),
@@ -91,15 +91,19 @@ fn newer(driver: &Driver, found: Version) -> StoreError {
 }
 
 /// What a failure means for the caller.
-pub(super) fn error(driver: &Driver, operation: &'static str, failure: Failure) -> StoreError {
+pub(super) fn error(
+    driver: &Driver,
+    operation: &'static str,
+    failure: DatabaseFailure,
+) -> StoreError {
     let place = driver.shown();
     match failure {
-        Failure::Unreachable(why) | Failure::Unknown(why) | Failure::GivenUp(why) => {
-            StoreError::Unreachable {
-                place: place.to_owned(),
-                reason: why,
-            }
-        }
+        DatabaseFailure::Unreachable(why)
+        | DatabaseFailure::Unknown(why)
+        | DatabaseFailure::GivenUp(why) => StoreError::Unreachable {
+            place: place.to_owned(),
+            reason: why,
+        },
         failure if failure.is_without_tables() => without_tables(place),
         failure => {
             StoreError::disk(operation, Path::new(place))(io::Error::other(failure.to_string()))
@@ -147,12 +151,12 @@ impl Tables {
         rows.map_err(|failure| self.failed(operation, failure))
     }
 
-    pub(super) fn failed(&self, operation: &'static str, failure: Failure) -> StoreError {
+    pub(super) fn failed(&self, operation: &'static str, failure: DatabaseFailure) -> StoreError {
         error(&self.driver, operation, failure)
     }
 
     /// The same for writing to a session: a role may be allowed to read only.
-    pub(super) fn cannot_write(&self, id: &SessionId, failure: Failure) -> StoreError {
+    pub(super) fn cannot_write(&self, id: &SessionId, failure: DatabaseFailure) -> StoreError {
         if failure.is_forbidden() || failure.is_read_only() {
             return StoreError::ReadOnly {
                 id: id.clone(),
@@ -178,7 +182,7 @@ impl Tables {
         self.known_version().map(drop)
     }
 
-    /// The same if it cannot write to a session in them.
+    /// Fails if this version of rejoin cannot write to a session in the tables.
     pub(super) fn check_writes(&self, id: &SessionId) -> Result<(), StoreError> {
         let found = self.known_version()?;
         if found.min_writer <= VERSION {

@@ -13,7 +13,7 @@ use crate::sys::{SessionId, Watch};
 
 use super::Tables;
 use super::driver::{Param, Remote, int, uuids};
-use super::failure::Failure;
+use super::failure::DatabaseFailure;
 
 /// The time between two looks.
 const EVERY: Duration = Duration::from_millis(500);
@@ -74,7 +74,7 @@ impl Poll {
         known
     }
 
-    async fn look(&mut self, remote: &Remote) -> Result<Known, Failure> {
+    async fn look(&mut self, remote: &Remote) -> Result<Known, DatabaseFailure> {
         let Some((sql, params)) = self.next() else {
             return Ok(Known::new());
         };

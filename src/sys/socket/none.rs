@@ -2,12 +2,12 @@
 
 use std::convert::Infallible;
 
-use tokio::net::TcpStream;
+use tokio::io::DuplexStream;
 
 use super::Stream;
 
 /// A connection, which does not exist.
-pub type Local = TcpStream;
+pub type Local = DuplexStream;
 
 /// A socket that was made, which none is.
 #[derive(Debug)]

@@ -173,7 +173,7 @@ pub(crate) fn starts(files: &[SourceFile]) -> Vec<String> {
 const NETWORK: [(&str, &[&str]); 5] = [
     ("reqwest::", &["src/engine/demo/mcp/"]),
     ("tokio_postgres::", &["src/store/postgres/"]),
-    ("TcpStream", &[]),
+    ("TcpStream", &["src/store/postgres/connect.rs"]),
     ("TcpListener", &[]),
     ("UdpSocket", &[]),
 ];
