@@ -53,7 +53,8 @@ impl TextLayout {
         self.text_beside(message, 0..0)
     }
 
-    /// The same, but the bytes in this range before the text may differ.
+    /// The text of a message with this layout, like [`text`](Self::text), where the bytes at
+    /// `hole`, a range before the text, may differ from the layout's.
     pub fn text_beside(&self, message: &[u8], hole: Range<usize>) -> Option<Range<usize>> {
         let quote = self.before.len().checked_sub(1)?;
         let (before, rest) = message.split_at_checked(self.before.len())?;

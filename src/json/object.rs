@@ -73,7 +73,7 @@ pub fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// The same text with the value at `range` replaced by a string.
+/// The text with the value at `range` replaced by a string.
 pub fn with_string(text: &str, range: &Range<usize>, string: &str) -> String {
     let (before, behind) = (text.get(..range.start), text.get(range.end..));
     [
@@ -115,8 +115,8 @@ pub fn with_strings(
     String::from_utf8(splice.into_bytes()).ok()
 }
 
-/// One object with the members of several, in order. `None` if there are no objects. The names must
-/// differ.
+/// An object with the members of several objects, in order. `None` if there are no members. The
+/// names must differ.
 pub fn joined<'a>(objects: impl Iterator<Item = &'a String>) -> Option<String> {
     let members: Vec<_> = objects.flat_map(|object| text_members(object)).collect();
     (!members.is_empty()).then(|| object(members))

@@ -84,12 +84,12 @@ impl Span {
         text.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// The same as a range.
+    /// The range of the value as bytes of the text.
     pub fn range(self) -> Range<usize> {
         self.start..self.end
     }
 
-    /// The same range in a text that begins `by` bytes later.
+    /// The range of the value in a part of the text that begins `by` bytes after the text's start.
     #[must_use]
     pub fn back(self, by: usize) -> Self {
         Self {

@@ -92,7 +92,7 @@ pub fn walk(
     parts.end()
 }
 
-/// One member of an object.
+/// A member of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     /// Its name, still escaped, without the quotes.

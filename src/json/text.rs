@@ -144,7 +144,7 @@ pub fn unescaped(body: &str) -> Cow<'_, str> {
     }
 }
 
-/// The same for bytes. Those that are not UTF-8 are returned unchanged.
+/// Unescapes a string's body that may not be UTF-8; such a body is returned unchanged.
 pub fn unescaped_bytes(body: &[u8]) -> Cow<'_, [u8]> {
     if !body.contains(&b'\\') {
         return Cow::Borrowed(body);

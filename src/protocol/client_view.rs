@@ -73,7 +73,7 @@ impl ClientView {
         }
     }
 
-    /// The same, but it shows nothing before the message with this id, if the client's version has
+    /// The view that shows nothing before the message with this id, if the client's version has
     /// such replays. See [`View::from_message`].
     #[must_use]
     pub fn from_message(self, id: &str) -> Self {
@@ -93,7 +93,7 @@ impl ClientView {
         }
     }
 
-    /// The same for the lines that end a replay. See [`View::last_lines`].
+    /// Converts the lines that end a replay. See [`View::last_lines`].
     pub fn last_lines(&mut self, lines: &mut Vec<u8>) {
         if let Some(view) = &mut self.updates {
             let mut shown = Vec::with_capacity(lines.len());

@@ -21,7 +21,8 @@ pub fn seal(text: &str, scope: &str) -> String {
 pub fn open(cursor: &str, scope: &str) -> Option<String> {
     let (_, text) = cursor.split_at_checked(CHECKSUM_LEN)?;
     let text = percent_decode_str(text).decode_utf8().ok()?;
-    // One spelling only: two different cursors are never the same position.
+    // Only the spelling that `seal` writes counts: two different cursors are never the same
+    // position.
     (cursor == seal(&text, scope)).then(|| text.into_owned())
 }
 

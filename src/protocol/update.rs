@@ -203,8 +203,8 @@ impl Key {
         }
     }
 
-    /// The same as [`json::member`], but what follows the member is not parsed, only searched for a
-    /// second member of this name.
+    /// The value of the member like [`json::member`], but what follows the member is not parsed,
+    /// only searched for a second member of this name.
     fn member(&self, object: &[u8]) -> Option<Range<usize>> {
         let mut parts = json::members(object, 0)?;
         while let Some(member) = parts.member() {

@@ -173,7 +173,7 @@ mod tests {
             (Kind::End, a, State::Idle),
             (Kind::Prompt, a, State::Running),
             (Kind::Prompt, b, State::Running),
-            // These end nothing that is open.
+            // Records that end nothing that is open.
             (Kind::Answer, Some("q"), State::Running),
             (Kind::End, Some("c"), State::Running),
             (Kind::End, a, State::Running),

@@ -33,7 +33,8 @@ impl InVersion1 {
         Self::default()
     }
 
-    /// The same, but nothing is lost. See [`Conversion::with_originals`].
+    /// The records of a log, without loss: what changes keeps its original in a note, as
+    /// [`Conversion::with_originals`] says.
     pub fn with_originals() -> Self {
         Self {
             with_originals: true,

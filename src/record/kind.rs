@@ -9,7 +9,7 @@ pub enum Kind {
     Prompt,
     /// An update that the client was sent: the `update` object of `session/update`, verbatim.
     Update,
-    /// The same for a notification with more members than `sessionId` and `update`: its
+    /// An update from a notification with more members than `sessionId` and `update`: its
     /// parameters without the session's id, verbatim.
     UpdateParams,
     /// An update of a subagent's session, which the wrapped agent runs within this one: the
@@ -18,9 +18,12 @@ pub enum Kind {
     /// An update of an agent of version 2, in the form of that version: the parameters of the
     /// notification without the session's id, verbatim.
     UpdateV2,
-    /// The same of a subagent's session: the parameters, the subagent's session id first.
+    /// An update of a subagent of an agent of version 2, in the form of that version: the
+    /// parameters of the notification, the subagent's session id first.
     SubagentV2,
-    /// The same of the session itself, sent to the client but not part of the history.
+    /// An update of an agent of version 2 about the session itself, in the form of that version,
+    /// that was sent to the client but is not part of the history: the parameters without the
+    /// session's id, verbatim.
     TransientV2,
     /// The end of a turn: stop reason, error or interruption.
     End,

@@ -26,7 +26,7 @@ pub const LONGEST: usize = 256 * 1024 * 1024;
 /// Upper bound for everything in a record's line but its payload and its id, in bytes.
 pub const AROUND: usize = 1024;
 
-/// One record, borrowed from its line.
+/// A record, borrowed from its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// Position in the log: 0 for the header, then one more for each record.
@@ -61,10 +61,10 @@ impl<'a> Record<'a> {
 /// Why a line is not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
-    /// It does not begin like a record.
+    /// The line does not begin like a record.
     #[error("not a record")]
     NotARecord,
-    /// Its checksum does not match its content.
+    /// The line's checksum does not match its content.
     #[error("checksum mismatch")]
     Checksum,
     /// The checksum fits, but the envelope cannot be read.
@@ -86,8 +86,9 @@ pub fn encode(
     encode_at(out, seq, &at.to_string(), kind, id, payload);
 }
 
-/// The same with the time as text, in the form of [`Timestamp`]'s `Display`, so that it is
-/// formatted only once for many records with the same time.
+/// Appends the line of a record to `out`, with its newline, like [`encode`], where the time is text
+/// in the form of [`Timestamp`]'s `Display`: it is formatted only once for many records with the
+/// same time.
 pub fn encode_at(
     out: &mut Vec<u8>,
     seq: u64,
@@ -144,7 +145,8 @@ impl Layout {
         text.map(|_| layout).map_err(|_| Damage::Envelope)
     }
 
-    /// The same for a line that may not be UTF-8: [`record`](Self::record) checks what it returns.
+    /// Checks a line without its newline, which may not be UTF-8: [`record`](Self::record) checks
+    /// what it returns.
     pub fn of_bytes(line: &[u8]) -> Result<Self, Damage> {
         if line.len() <= BODY || !line.starts_with(OPEN) || &line[BODY - 2..BODY] != b"\"," {
             return Err(Damage::NotARecord);
@@ -190,7 +192,7 @@ impl Layout {
         let mut id = None;
         if let Some(start) = skip(end, b"\",\"id\":\"") {
             end = until_quote(start)?;
-            // It is written between quotes without escaping.
+            // The id is written between quotes without escaping.
             let text = line.get(start..end)?;
             if text
                 .iter()

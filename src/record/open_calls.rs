@@ -42,7 +42,7 @@ impl OpenCalls {
         self.take(payload, true);
     }
 
-    /// The same, but ignores calls that are unknown so far.
+    /// Records one update like [`update`](Self::update), but ignores calls that are unknown so far.
     pub fn update_known(&mut self, payload: &str) {
         self.take(payload, false);
     }

@@ -229,7 +229,7 @@ mod tests {
         );
         let params = format!(r#"{{"update":{},"_meta":{{}}}}"#, about("idle", "idle"));
         open.apply_payload(Kind::UpdateParams, &params);
-        // It was never announced.
+        // The subagent "x" was never announced.
         open.apply_payload(Kind::Subagent, &within("x", &about("y", "running")));
 
         assert!(!open.is_empty());
@@ -291,7 +291,7 @@ mod tests {
         open.apply_payload(Kind::Update, &about("a", "running"));
         for (members, is_open) in [
             (r#","status":"completed""#, false),
-            // It is known that the call has ended before.
+            // The call is known to have ended before.
             (r#","title":"T""#, false),
             (r#","status":"in_progress""#, true),
             (r#","title":"T""#, true),
@@ -318,7 +318,7 @@ mod tests {
             open.apply_payload(Kind::Update, &about(&session, "idle"));
         }
         assert!(open.known.len() <= 2 * KEPT);
-        // They go on, and end with what they have started before them.
+        // Forgotten subagents go on, and end together with the subagents that they started earlier.
         let report = |session: &str| {
             let update = r#"{"sessionUpdate":"state_update","state":"running"}"#;
             within(session, update)

@@ -304,8 +304,8 @@ pub fn parameters(payload: &str) -> Option<Cow<'_, str>> {
     normalized(payload).map(Cow::Owned)
 }
 
-/// The same parameters as most JSON parsers read them: the last of several members with a known
-/// name counts.
+/// The parameters as most JSON parsers read them: the last of several members with a known name
+/// counts.
 fn normalized(payload: &str) -> Option<String> {
     let bytes = payload.as_bytes();
     let mut members: Vec<(Option<&str>, &str, &str)> = Vec::new();

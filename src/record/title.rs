@@ -52,7 +52,7 @@ pub fn named(payload: &str) -> Option<Option<String>> {
 /// characters. `None` if the prompt has no usable text.
 pub fn title(payload: &str) -> Option<String> {
     let params: Params<'_> = serde_json::from_str(payload).ok()?;
-    // One unreadable block must not hide the others.
+    // An unreadable block must not hide the others.
     let blocks: Vec<Block> = params
         .prompt
         .iter()
@@ -187,8 +187,8 @@ fn shorten(line: String) -> String {
         end -= 1;
     }
     if !chars[end].is_whitespace() {
-        // One long word, or a script without spaces. Modifiers are removed together with the
-        // character before them.
+        // The text is one long word or has a script without spaces. Modifiers are removed together
+        // with the character before them.
         end = room;
         while end > room - WORD && (extends(chars[end]) || is_joiner(chars[end - 1])) {
             end -= 1;

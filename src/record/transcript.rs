@@ -31,7 +31,7 @@ pub struct Transcript {
     begun: HashMap<String, Map<String, Value>>,
 }
 
-/// One entry of the history.
+/// An entry of the history.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(
     tag = "entry",
@@ -57,7 +57,7 @@ pub enum Entry {
         /// All its fields with all its updates applied.
         call: Map<String, Value>,
     },
-    /// One complete plan.
+    /// A complete plan.
     Plan {
         /// The update without its name.
         plan: Map<String, Value>,

@@ -12,9 +12,9 @@ use crate::protocol::{Id, Ids, UpdateKind};
 /// How the replay treats an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Disposition {
-    /// It is replayed.
+    /// The update is replayed.
     Shown,
-    /// It is left out: its turn is left out, or its tool call began in such a turn.
+    /// The update is left out: its turn is left out, or its tool call began in such a turn.
     Hidden,
     /// The update is replayed behind a tool call, since the call that it updates never began.
     Orphan,

@@ -23,11 +23,12 @@ pub fn live_line(session_id: &str, update: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(TAIL);
 }
 
-/// The same for a notification whose parameters have more members than `sessionId` and `update`.
-/// `params` is the JSON of an object with the members after `sessionId`, as an `update_params`
-/// record has it. Writes nothing if `params` is not an object with a member.
+/// Appends a notification whose parameters have more members than `sessionId` and `update`, as it
+/// is sent live: one line with its newline. `params` is the JSON of an object with the members
+/// after `sessionId`, as an `update_params` record has it. Writes nothing if `params` is not an
+/// object with a member.
 pub fn live_params_line(session_id: &str, params: &str, out: &mut Vec<u8>) {
-    // It is valid JSON, so its first and last bracket say what it is.
+    // The text is valid JSON, so its first and last bracket say what it is.
     let object = params.trim_ascii().strip_prefix('{');
     let inner = object.and_then(|object| object.strip_suffix('}'));
     let inner = inner.map(str::trim_ascii_start);
@@ -38,8 +39,8 @@ pub fn live_params_line(session_id: &str, params: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// The same for an update of a subagent: `params` is the payload of a `subagent` record, which has
-/// the session's id.
+/// Appends an update of a subagent as it is sent live: one line with its newline. `params` is the
+/// payload of a `subagent` record, which has the session's id.
 pub(super) fn live_subagent_line(params: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(HEAD.strip_suffix(SESSION).unwrap_or(HEAD));
     out.extend_from_slice(params.as_bytes());
@@ -87,7 +88,8 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// The same line so many bytes further on.
+    /// Moves all positions on by this many bytes, for a line that is copied to a later place in a
+    /// buffer.
     pub(super) fn move_by(&mut self, bytes: usize) {
         self.start += bytes;
         self.note_end += bytes;
@@ -129,7 +131,7 @@ impl Envelope {
         envelope
     }
 
-    /// The same for updates that have the form of version 2.
+    /// The envelope for updates that have the form of version 2.
     pub(super) fn in_version_2(&self) -> Self {
         let mut envelope = self.clone();
         mark_v2(0, &mut envelope.head);

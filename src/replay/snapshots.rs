@@ -90,7 +90,7 @@ impl Snapshots {
             .windows(UpdateKind::SessionInfo.name().len())
             .all(|name| name != UpdateKind::SessionInfo.name().as_bytes())
         {
-            // It was truncated to a placeholder.
+            // The older update was truncated to a placeholder.
             return None;
         }
         let mut known = json::members(update, 0)?;

@@ -45,7 +45,7 @@ pub(super) fn cuts(text: &[u8], need: usize) -> Option<Vec<Cut>> {
     cuts_of(text, [json::skip_space(text, 0)], need)
 }
 
-/// The same, only in the values that begin at these places.
+/// What to remove like [`cuts`], only from the values that begin at these places.
 pub(super) fn cuts_of(
     text: &[u8],
     values: impl IntoIterator<Item = usize>,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::record::transcript::Transcript;
 
-/// One record of a log: kind, message id, payload.
+/// A record of a log: kind, message id, payload.
 pub(crate) type Item = (Kind, Option<&'static str>, String);
 
 fn at(seq: usize) -> String {

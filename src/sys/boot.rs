@@ -18,7 +18,7 @@ pub fn boot_id() -> Option<String> {
 pub fn is_running(pid: u32) -> bool {
     use rustix::process::{Pid, test_kill_process};
     let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    // One that may not be signalled runs.
+    // A process that may not be signalled runs.
     let is_there = raw.is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH));
     is_there && !is_zombie(pid)
 }

@@ -100,7 +100,8 @@ mod unix {
         let child = command.spawn()?;
         let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         if let (Some(original), Some(process)) = (ORIGINAL.get(), process) {
-            // One that has gained rights cannot be changed, and one that has ended need not.
+            // The limit of a process that has gained rights cannot be changed, and that of an ended
+            // process need not be.
             prlimit(Some(process), Resource::Nofile, *original).ok();
         }
         Ok(child)

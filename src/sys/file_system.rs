@@ -7,7 +7,8 @@ use std::path::Path;
 pub enum Special {
     /// Another machine has the files; the name of its protocol.
     Network(&'static str),
-    /// The same, and a lock is only seen on the machine that has it.
+    /// Another machine has the files, and a lock is only seen on the machine that has it; the name
+    /// of the protocol.
     LocalLocks(&'static str),
     /// The files are in memory.
     Memory,

@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 pub struct Output {
     /// Waits for the reader.
     pub waiting: Box<dyn Write + Send>,
-    /// The same end, for what the reader has room for.
+    /// Writes to the same end without waiting, as much as the reader has room for.
     pub at_once: AtOnce,
 }
 
@@ -25,7 +25,7 @@ impl<W: Write + Send + 'static> From<W> for Output {
 }
 
 impl Output {
-    /// The same for a file, a pipe or a socket, which may take something at once.
+    /// An output to a file, a pipe or a socket, which may take something at once.
     pub fn of<F>(file: F) -> Self
     where
         F: Descriptor + Send + Sync + 'static,

@@ -129,8 +129,8 @@ fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     link_new(from, to)
 }
 
-/// The same with a hard link, which never replaces a file. If the process dies between the two
-/// steps, the file has both names.
+/// Renames a file to an unused name by a hard link, which never replaces a file. If the process
+/// dies between the two steps, the file has both names.
 fn link_new(from: &Path, to: &Path) -> io::Result<()> {
     match fs::hard_link(from, to) {
         Ok(()) => fs::remove_file(from),

@@ -60,7 +60,7 @@ fn worktrees(disk: &dyn Disk, git: &Path) -> Vec<PathBuf> {
     let linked = git.join("worktrees");
     for name in disk.list(&linked).unwrap_or_default() {
         let folder = linked.join(name);
-        // It has the path of the `.git` file of the worktree.
+        // The file `gitdir` has the path of the `.git` file of the worktree.
         let file = read(disk, &folder.join("gitdir")).map(|file| folder.join(file.trim()));
         roots.extend(file.and_then(|file| file.parent().map(Path::to_owned)));
     }

@@ -7,9 +7,9 @@ use super::clock::Timestamp;
 /// A time zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Zone {
-    /// That of this machine.
+    /// The time zone of this machine.
     Local,
-    /// One that is always so many minutes ahead of UTC.
+    /// A time zone that is always so many minutes ahead of UTC.
     Ahead(i16),
 }
 

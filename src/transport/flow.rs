@@ -368,7 +368,7 @@ mod tests {
             process.0.long_answers.available_permits(),
             LONG_ANSWERS / UNIT
         );
-        // One that is longer than all is answered alone.
+        // An answer that is longer than all permits is sent alone.
         let all = process.connection(usize::MAX).read(Load::Heavy).await;
         assert_eq!(process.0.long_answers.available_permits(), 0);
         drop(all);

@@ -5,7 +5,7 @@ use std::io::{self, BufRead};
 /// How much of a rejected line is kept, to find the request's id in it.
 pub const KEPT_OF_REFUSED: usize = 4096;
 
-/// One line of input, without its line break.
+/// A line of input, without its line break.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
     /// A line within the limit.

@@ -20,9 +20,9 @@ const TITLE: &str = "\"Tool call\"";
 /// The tool calls of one session so far.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    /// Those that have begun.
+    /// Calls that have begun.
     begun: Ids,
-    /// The content of those of the running turns, item by item, in the form of version 2.
+    /// The content of the calls of the running turns, item by item, in the form of version 2.
     content: HashMap<Id, Vec<String>>,
     /// The calls that have a terminal in their content, by their ids.
     shown_in: HashMap<Id, Vec<String>>,
@@ -153,7 +153,7 @@ impl Calls {
         self.terminals.clear();
     }
 
-    /// One item of a content in version 1, which may become several, or none.
+    /// An item of a content in version 1, as text that may hold several items, or none.
     fn item<'a>(&self, item: &'a str) -> Cow<'a, str> {
         let kind = json::string_member(item, "type").unwrap_or_default();
         match kind.as_str() {

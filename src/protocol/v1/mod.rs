@@ -33,7 +33,7 @@ const CARRIER: &str = "_rejoin/updates";
 /// How much is carried to the next update at most, in bytes.
 const CARRIED: usize = 1024 * 1024;
 
-/// One session's updates in the form of version 1.
+/// Converts a session's updates of version 2 into the form of version 1.
 ///
 /// The conversion of an update depends on those before it.
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ struct Shown<'a> {
 }
 
 impl<'a> Shown<'a> {
-    /// The same in both versions.
+    /// An update that is the same in both versions.
     fn same(update: &'a str) -> Self {
         Self::exactly(update)
     }
@@ -82,8 +82,9 @@ impl Conversion {
         Self::default()
     }
 
-    /// The same, but nothing is lost: where an update changes, or is not shown, the original is in
-    /// `_meta.rejoin.updates` of the update that replaces it, or of the next one.
+    /// The conversion of a session of which nothing was converted yet, that loses nothing: where an
+    /// update changes, or is not shown, the original is in `_meta.rejoin.updates` of the update
+    /// that replaces it, or of the next one.
     pub fn with_originals() -> Self {
         Self {
             keeps: true,

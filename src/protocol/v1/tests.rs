@@ -68,12 +68,12 @@ pub(super) const TABLE: [(&str, Option<&[&str]>); 43] = [
             r#"{"sessionUpdate":"agent_message_chunk","messageId":"m","content":{"type":"text","text":"!","annotations":{"priority":1}}}"#,
         ]),
     ),
-    // All of it is.
+    // All of the message is known.
     (
         r#"{"sessionUpdate":"agent_message","messageId":"m","content":[{"type":"text","text":"Let us see"},{"type":"text","text":"!","annotations":{"priority":1}}]}"#,
         Some(&[]),
     ),
-    // It begins in another way.
+    // The message begins in another way.
     (
         r#"{"sessionUpdate":"agent_message","messageId":"m","content":[{"type":"text","text":"No"}]}"#,
         Some(&[

@@ -14,7 +14,8 @@ pub fn initialize_params(params: &str) -> String {
         match name.as_str() {
             "info" => shown = shown.raw("clientInfo", value),
             "capabilities" => capabilities = value,
-            // The same for an agent that speaks only version 1: what they say does not apply.
+            // Members of version 1 that the client sends for agents of that version only: what they
+            // say does not apply.
             "clientInfo" | "clientCapabilities" => {}
             _ => shown = shown.raw(&name, value),
         }

@@ -10,7 +10,7 @@ const HEAD: &[u8] = b"{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"param
 /// The same for an update in the form of version 2, which the view does not change. The other order
 /// of the members means the same to a client, and is as long.
 pub const HEAD_V2: &[u8] = b"{\"method\":\"session/update\",\"jsonrpc\":\"2.0\",\"params\":{";
-/// How nearly all of them end, after the update.
+/// The end of nearly all lines, after the update.
 const TAIL: &[u8] = b"}}\n";
 
 /// What follows `HEAD`: the session's id, then our note if the line is replayed, then the update.

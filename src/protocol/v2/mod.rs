@@ -44,7 +44,7 @@ use modes::Modes;
 use subagents::{Subagent, Subagents};
 use terminal::Terminals;
 
-/// One session's updates in the form of version 2.
+/// Converts a session's lines of version 1 into the form of version 2.
 ///
 /// The conversion of a line depends on the lines before it. So each session needs one view on each
 /// connection, first for its replay and then for live lines.
@@ -94,8 +94,8 @@ impl View {
         Self::default()
     }
 
-    /// The same, but it shows nothing of the history before the first chunk of the message with
-    /// this id. It still needs the lines of the whole session, since earlier lines affect the
+    /// The view that shows nothing of the history before the first chunk of the message with this
+    /// id. The view still needs the lines of the whole session, since earlier lines affect the
     /// conversion of later ones. [`View::is_reached`] is true once the message has come.
     #[must_use]
     pub fn from_message(mut self, id: &str) -> Self {
@@ -138,8 +138,9 @@ impl View {
         out.extend_from_slice(&lines[copied..]);
     }
 
-    /// The same, but does not append what follows the last line that changes, and returns where that
-    /// begins: at 0 if all lines are the same in both versions.
+    /// Converts lines like [`lines`](Self::lines), but does not append what follows the last line
+    /// that changes, and returns where that begins: at 0 if all lines are the same in both
+    /// versions.
     pub fn changed_lines(&mut self, lines: &[u8], out: &mut Vec<u8>) -> usize {
         // How much of `lines` is in `out` so far, and where the next line begins.
         let (mut copied, mut start) = (0, 0);
@@ -166,7 +167,7 @@ impl View {
         copied
     }
 
-    /// The same for the lines that end a replay. Those of the mode and those of the options each
+    /// Converts the lines that end a replay. Lines with the mode and lines with the options each
     /// become all options of version 2, and only the last of them is sent.
     pub fn last_lines(&mut self, lines: &[u8], out: &mut Vec<u8>) {
         // The range of the last line with options.
@@ -356,7 +357,7 @@ impl View {
             (_, b"available_commands_update") => commands::change(line, at),
             (_, b"config_option_update") => self.modes.options(line, at),
             (_, b"current_mode_update") => self.modes.mode(line, at),
-            // These are not part of the history and have the same form in both versions.
+            // Updates that are not part of the history and have the same form in both versions.
             (_, b"session_info_update" | b"usage_update" | b"notice") => None,
             (_, b"plan") => {
                 self.pause();

@@ -6,7 +6,7 @@ use crate::json::{self, Splice};
 
 /// The id of the option that represents the modes.
 const MODE: &str = "mode";
-/// The same if another option has that id.
+/// The id of the option that represents the modes if another option has the id `mode`.
 const MODE_TOO: &str = "rejoin_mode";
 
 /// The `configOptions` of version 2: `options` is the array of version 1, as JSON text, and `modes`

@@ -16,7 +16,7 @@ const KEPT: usize = 128;
 #[derive(Debug, Default)]
 pub(super) struct Subagents {
     announced: Ids,
-    /// Those of them that are not shown.
+    /// The announced subagents that are not shown.
     hidden: Ids,
     /// By the ids of their sessions.
     views: BTreeMap<Vec<u8>, Used>,

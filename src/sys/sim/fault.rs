@@ -19,9 +19,9 @@ pub enum Fault {
 /// What a power failure leaves of written but unsynced bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tail {
-    /// They are lost.
+    /// The bytes are lost.
     Lost,
-    /// The first half of them is kept.
+    /// The first half of the bytes is kept.
     Torn,
     /// The file keeps its length, with zeros in their place.
     Zeroed,

@@ -60,7 +60,8 @@ impl State {
         }
     }
 
-    /// The same for an operation that writes.
+    /// Counts an operation that writes. Fails if an error is injected or the disk is read-only, and
+    /// returns any other injected fault.
     pub(super) fn begin_write(&mut self) -> io::Result<Option<Fault>> {
         let fault = self.begin()?;
         if self.read_only {

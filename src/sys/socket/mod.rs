@@ -33,9 +33,9 @@ pub fn folder() -> Option<PathBuf> {
 /// Makes and finds sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sockets {
-    /// Those of the operating system, if it has any.
+    /// Sockets of the operating system, if it has any.
     Real,
-    /// There are none, as on a simulated disk.
+    /// No sockets, as on a simulated disk.
     None,
 }
 
@@ -77,13 +77,13 @@ fn unsupported(folder: &Path, name: &str) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, message)
 }
 
-/// One end of a connection.
+/// The accepted or connected end of a socket's connection.
 pub struct Stream {
     /// What the other end writes.
     pub input: Box<dyn Read + Send>,
     /// What the other end reads.
     pub output: Box<dyn Write + Send>,
-    /// The same, for what the other end has room for.
+    /// Writes to the other end without waiting, as much as it has room for.
     pub at_once: AtOnce,
     /// Closes the connection when it is dropped, even if a thread is reading or writing.
     pub closer: Closer,
@@ -154,7 +154,7 @@ impl Write for SocketOutput {
 #[cfg(unix)]
 impl Drop for SocketOutput {
     fn drop(&mut self) {
-        // It may be closed already.
+        // The connection may be closed already.
         self.0.shutdown(std::net::Shutdown::Write).ok();
     }
 }
@@ -169,7 +169,7 @@ fn stream(socket: std::os::unix::net::UnixStream) -> Stream {
         output: Box::new(SocketOutput(socket.clone())),
         input: Box::new(SocketInput(socket)),
         closer: Closer::new(move || {
-            // It may be closed already.
+            // The connection may be closed already.
             closed.shutdown(std::net::Shutdown::Both).ok();
         }),
     }

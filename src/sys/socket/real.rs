@@ -161,7 +161,7 @@ fn first_private([usual, own]: [PathBuf; 2]) -> io::Result<PathBuf> {
 pub(super) fn remove_own_folder(socket: &Path) {
     let folder = socket.parent();
     if let Some(folder) = folder.filter(|folder| is_short(folder) && *folder != short_folder()) {
-        // One that is not empty stays.
+        // A folder that is not empty stays.
         fs::remove_dir(folder).ok();
     }
 }
