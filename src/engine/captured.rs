@@ -26,7 +26,8 @@ pub(super) fn item(output: &str, truncated: bool, exit: Option<&Exit>) -> String
     json!({ "type": "content", "content": { "type": "text", "text": text } }).to_string()
 }
 
-/// The same as plain text.
+/// The output and the end of a command as plain text. `truncated` says that the beginning of the
+/// output is missing; without an `exit` it is not known how the command ended.
 pub(super) fn text(output: &str, truncated: bool, exit: Option<&Exit>) -> String {
     let mut text = shown(output, truncated);
     _ = match exit {

@@ -14,15 +14,15 @@ use crate::protocol::method::ELICITATION_CREATE;
     reason = "each is a capability of its own in the protocol"
 )]
 pub struct ClientCapabilities {
-    /// It reads text files (`fs/read_text_file`).
+    /// The client reads text files (`fs/read_text_file`).
     pub reads: bool,
-    /// It writes text files (`fs/write_text_file`).
+    /// The client writes text files (`fs/write_text_file`).
     pub writes: bool,
-    /// It runs commands in terminals (`terminal/*`).
+    /// The client runs commands in terminals (`terminal/*`).
     pub terminals: bool,
-    /// Forms are shown (`elicitation/create` with the mode `form`).
+    /// The client shows forms (`elicitation/create` with the mode `form`).
     pub forms: bool,
-    /// Addresses are shown (`elicitation/create` with the mode `url`).
+    /// The client shows addresses (`elicitation/create` with the mode `url`).
     pub urls: bool,
 }
 

@@ -19,7 +19,7 @@ pub struct Caller {
 pub struct Clients(Mutex<Vec<Arc<ClientConnection>>>);
 
 impl Clients {
-    /// One more client.
+    /// Adds a client that has connected, and removes those that have gone.
     pub fn connect(&self, client: Arc<ClientConnection>) {
         let mut clients = lock(&self.0);
         clients.retain(|client| !client.has_ended());

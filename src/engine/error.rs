@@ -57,7 +57,7 @@ impl EngineError {
         self.json_for(ErrorReader::Other)
     }
 
-    /// The same for a client that reads errors in this way.
+    /// The error object of a response, as JSON text, for a client that reads errors in this way.
     pub fn json_for(&self, reader: ErrorReader) -> String {
         let data = match &self.data {
             Some(data) if !self.is_agents && reader != ErrorReader::Other => {
@@ -79,7 +79,8 @@ impl EngineError {
         Self::with(code, name, message, std::iter::empty())
     }
 
-    /// The same with further members in its data.
+    /// An error of our own, with a name by which clients can recognize it, and further members in
+    /// its data.
     pub fn with(
         code: i32,
         name: &str,
@@ -133,12 +134,12 @@ impl EngineError {
         !self.is_agents && self.is_named("session_not_found")
     }
 
-    /// The same error with the agent's session id `inner` replaced by `name`, the client's id.
+    /// The error with the agent's session id `inner` replaced by `name`, the client's id.
     #[must_use]
     pub fn renamed(self, inner: &str, name: &str) -> Self {
         let plain = |id: &str| id.bytes().all(is_part_of_id);
         if inner.len() < SHORTEST_ID || !plain(inner) || !plain(name) {
-            // It could be any word, or need escaping in the data.
+            // The id could be any word, or need escaping in the data.
             return self;
         }
         Self {

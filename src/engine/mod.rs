@@ -89,8 +89,8 @@ pub trait Engine: Send + Sync + fmt::Debug {
         false
     }
 
-    /// The same with an agent of its own, for clients that speak another version of the protocol than
-    /// the agent of this one. `None` if this one serves all.
+    /// An engine like this one, with an agent of its own, for clients that speak another version of
+    /// the protocol than the agent of this engine. `None` if this engine serves all.
     fn another(&self) -> Option<Arc<dyn Engine>> {
         None
     }
@@ -218,7 +218,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// One open session as its engine sees it.
+/// An open session as its engine sees it.
 pub trait Conversation: Send + Sync {
     /// Name and version of what answers the prompts, if that differs from one of the engine's
     /// sessions to another.

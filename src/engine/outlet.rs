@@ -104,7 +104,7 @@ impl Block {
         self.push_parts(kind, &[payload]);
     }
 
-    /// The same for a payload in parts.
+    /// Adds a payload in parts, which together are JSON text without line breaks.
     pub fn push_parts(&mut self, kind: Kind, payload: &[&str]) {
         for part in payload {
             self.text.push_str(part);
@@ -174,7 +174,7 @@ impl Block {
     }
 }
 
-/// One payload of a block.
+/// A payload of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
     /// The kind of its record.
@@ -223,7 +223,7 @@ impl Outlet {
         (outlet, receiver)
     }
 
-    /// The same outlet with a filter before it.
+    /// An outlet to the same receiver, with a filter before it instead of this outlet's.
     #[must_use]
     pub fn filtered(&self, filter: Arc<dyn Filter>) -> Self {
         Self {
@@ -244,7 +244,7 @@ impl Outlet {
         self.events.send(event).await.map_err(|_| Closed)
     }
 
-    /// The same, blocking the thread.
+    /// Sends an event; blocks the thread until there is room.
     pub fn send_blocking(&self, event: EngineEvent) -> Result<(), Closed> {
         let event = self.pass(event)?;
         self.events.blocking_send(event).map_err(|_| Closed)
@@ -267,7 +267,7 @@ pub struct Cancel {
 }
 
 impl Default for Cancel {
-    /// One that is not cancelled yet.
+    /// A token that is not cancelled yet.
     fn default() -> Self {
         let turn = CancellationToken::new();
         let request = turn.child_token();
@@ -301,7 +301,8 @@ impl Cancel {
         self.turn.cancelled().await;
     }
 
-    /// The same, but also resolves when only the request of this prompt is cancelled.
+    /// Waits until the turn, or only the request of this prompt, is cancelled; never resolves if
+    /// neither is.
     pub async fn request_cancelled(&self) {
         self.request.cancelled().await;
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::json;
 
-/// One prompt of the user.
+/// A prompt of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prompt {
     /// The id of the user's message.

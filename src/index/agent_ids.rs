@@ -1,7 +1,7 @@
 //! SQL statements about agents' session ids.
 //!
-//! These rows stay when a session is deleted: an agent that cannot delete sessions still has those
-//! in our trash, and a deleted session must not come back as one of the agent's own.
+//! Rows stay when a session is deleted: an agent that cannot delete sessions still has those in our
+//! trash, and a deleted session must not come back as one of the agent's own.
 
 use std::collections::BTreeSet;
 
@@ -116,7 +116,7 @@ pub(super) fn of(tx: &Transaction<'_>, session: &SessionId) -> Result<Vec<AgentS
     ids?.collect()
 }
 
-/// Those of an agent's ids that belong to sessions of ours, deleted or not, or to listed
+/// The ids among an agent's `ids` that belong to sessions of ours, deleted or not, or to listed
 /// conversations of `tools`. Leaves out sessions that our list does not show and that the agent had
 /// first. An agent with the same store lists our sessions by our own ids.
 pub(super) fn ours(

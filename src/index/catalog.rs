@@ -100,7 +100,7 @@ pub struct Listed {
     pub id: SessionId,
     /// What it is about.
     pub summary: Summary,
-    /// One line around the first word of the search, if it can be shown.
+    /// A line of text around the first word of the search, if it can be shown.
     pub snippet: Option<String>,
 }
 
@@ -148,8 +148,8 @@ impl Catalog {
         }
     }
 
-    /// The same, and its lists have the conversations of these tools, too, as far as
-    /// [`put_files`](Self::put_files) has reported them.
+    /// Adds the conversations of these tools to the lists, as far as [`put_files`](Self::put_files)
+    /// has reported them.
     #[must_use]
     pub fn with_tools(mut self, tools: Arc<dyn Tools>) -> Self {
         self.tools = tools.names();
@@ -187,7 +187,7 @@ impl Catalog {
         let window = Window {
             after,
             offset,
-            // One row more than the page holds shows whether there is a next page.
+            // An additional row shows whether there is a next page.
             limit: limit.saturating_add(1),
         };
         if let Some(remote) = &self.remote {

@@ -63,7 +63,7 @@ impl Conditions {
         all
     }
 
-    /// The same for a list of what a search finds.
+    /// The conditions for a row to be in the list of what a search finds.
     pub(super) fn of_found(filter: &Filter, sought: Option<&[Sought]>) -> Self {
         let mut all = Self::of(filter);
         if let Some(sought) = sought {

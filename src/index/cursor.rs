@@ -31,7 +31,7 @@ pub(super) struct Position {
 }
 
 impl Position {
-    /// That of a session in a list with this order.
+    /// The position of a session in a list with this order.
     pub(super) fn of(id: &SessionId, summary: &Summary, order: Order) -> Self {
         Self {
             at: order.time(summary).unwrap_or_default().to_owned(),

@@ -164,7 +164,7 @@ pub enum DatabaseError {
         "the catalog's file cannot be compacted: another process is using it, or it is not ours"
     )]
     Unavailable,
-    /// It was emptied repeatedly while it was read.
+    /// The file was emptied repeatedly while it was read.
     #[error("the catalog was reset repeatedly while it was being read")]
     Contended,
 }
@@ -329,7 +329,7 @@ impl Database {
         loop {
             let is_private = matches!(taken.state, State::Memory(_));
             self.set_private(is_private);
-            // It is kept for as long as it may be needed again.
+            // The database that was used meanwhile is kept for as long as it may be needed again.
             let is_needed = lock(&self.avoidance).is_some_and(|last| last.until.elapsed() < SOON);
             if !is_needed && let Ok(mut meanwhile) = self.meanwhile.try_lock() {
                 meanwhile.take();
@@ -379,7 +379,7 @@ impl Database {
                         let slot = &self.slot;
                         return Ok(Some(Taken { state, slot }));
                     }
-                    // It was deleted: no other process would see what is written to it.
+                    // The file was deleted: no other process would see what is written to it.
                     *state = State::Closed;
                 }
                 State::Memory(connection) => {

@@ -6,12 +6,12 @@ use super::summary::Summary;
 /// What a list does with archived sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Archived {
-    /// It leaves them out.
+    /// Archived sessions are left out.
     #[default]
     Exclude,
-    /// It lists them among the others.
+    /// Archived sessions are listed among the others.
     Include,
-    /// It lists nothing else.
+    /// Only archived sessions are listed.
     Only,
 }
 

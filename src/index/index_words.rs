@@ -33,11 +33,11 @@ const IN_BACKGROUND: usize = 1024 * 1024;
 
 /// The result of reading a log for its words.
 enum Outcome {
-    /// It was read, perhaps not to its end.
+    /// The log was read, perhaps not to its end.
     Read(Read),
     /// Nothing was appended since it was read.
     Same,
-    /// It cannot be read.
+    /// The log cannot be read.
     Unreadable,
 }
 

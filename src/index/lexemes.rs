@@ -1,6 +1,6 @@
 //! Words of texts and searches for a database that has a full-text index of its own.
 //!
-//! They are split by the tokenizer of the catalog, so that both find the same. The database's
+//! Texts are split by the tokenizer of the catalog, so that both find the same. The database's
 //! parsers and dictionaries are not used.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use super::search::{Search, Term};
 const POSITIONS: usize = 256;
 /// How many words a vector has at most: the database knows no position behind 16383.
 const WORDS: usize = 16_000;
-/// How many words of a vector are the last ones of that before it, so that phrases are found.
+/// Overlap between consecutive vectors, in words, so that phrases across the cut match.
 const SHARED: usize = 64;
 /// The longest word in bytes that the database takes.
 const LONGEST: usize = 2046;

@@ -91,7 +91,7 @@ impl Catalog {
                     listed.summary.agent_ids = agent_ids;
                     Seen::Listed(Box::new(listed))
                 }
-                // One that cannot be checked may exist.
+                // A session whose log cannot be checked may exist.
                 None if matches!(self.logs.store.len_of(id), Ok(None)) => Seen::Gone,
                 None => Seen::Hidden,
             };

@@ -1,7 +1,7 @@
 //! The catalog behind `session/list`: a summary of each session, and a full-text index of its words.
 //!
-//! It is a cache in SQLite, built from the logs and checked against them. It may be missing, stale,
-//! damaged or impossible to write at any time; that costs only speed. In short:
+//! The catalog is a cache in SQLite, built from the logs and checked against them. It may be
+//! missing, stale, damaged or impossible to write at any time; that costs only speed. In short:
 //!
 //! 1. One row for each log: its summary, and the log's length when it was read (`session_rows`).
 //! 2. A session marks its row as dirty before it writes, and sends its new summary after (`reports`).

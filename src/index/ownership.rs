@@ -20,10 +20,10 @@ const MAGIC: &[u8] = b"SQLite format 3\0";
 /// number of its entries.
 const HEAD: usize = 105;
 
-/// What the file at the catalog's path is.
+/// What is at the catalog's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Claim {
-    /// It does not exist or is empty.
+    /// The file does not exist or is empty.
     New,
     /// A catalog.
     Ours,
@@ -35,7 +35,7 @@ pub(super) enum Claim {
 /// Why the file at the catalog's path is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum NotOurs {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read {}", path.display())]
     Read {
         /// The file.
@@ -43,7 +43,7 @@ pub enum NotOurs {
         /// The cause.
         source: io::Error,
     },
-    /// It was made by another program.
+    /// The file was made by another program.
     #[error(
         "{} was not made by rejoin and is left as it is: move it to another folder, or delete it",
         .0.display()

@@ -176,7 +176,7 @@ impl Refresh<'_> {
         match self.logs.store.len_of(id) {
             Ok(Some(now)) => session_rows::int(now) != len,
             Ok(None) => true,
-            // It cannot be read now: its row stays as it is.
+            // The log cannot be read now: its row stays as it is.
             Err(_) => false,
         }
     }
@@ -238,7 +238,7 @@ impl Refresh<'_> {
         });
         let (summary, unreadable) = match read {
             Ok(summary) => (summary, None),
-            // It may have been removed since.
+            // The log may have been removed since.
             Err(_) if matches!(self.logs.store.len_of(id), Ok(None)) => return None,
             Err(reason) => {
                 if matches!(self.logs.store.len_of(id), Ok(Some(0))) {

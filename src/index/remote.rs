@@ -56,7 +56,7 @@ pub(super) trait Remote: Send + Sync {
         window: Window<'_>,
     ) -> Result<(Vec<Listed>, Option<u64>), ListError>;
 
-    /// The same entries alone: to count them may take longer.
+    /// The entries of a list within a window, without their number: counting may take longer.
     fn entries(&self, filter: &Filter, window: Window<'_>) -> Result<Vec<Listed>, ListError>;
 
     /// A session, if the list shows it.

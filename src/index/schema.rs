@@ -166,13 +166,13 @@ const TABLES: [&str; 11] = [
 /// The state of a database, by its schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// It has exactly our tables, of this version.
+    /// The database has exactly our tables, of this version.
     Current,
-    /// It has no tables.
+    /// The database has no tables.
     Empty,
-    /// It has tables of another version, and nothing that no version has.
+    /// The database has tables of another version, and nothing that no version has.
     Outdated,
-    /// It has something that is not ours.
+    /// The database has something that is not ours.
     Strange,
 }
 
@@ -193,8 +193,8 @@ pub(super) fn is_unmarked_catalog(connection: &Connection) -> Result<bool> {
 /// Creates the tables, unless they exist. Drops tables of another version. Returns false and does
 /// nothing if the database has something that is not ours.
 ///
-/// It is one transaction, so if several processes open an old or new file at once, one creates the
-/// tables and the others find them.
+/// Everything is one transaction, so if several processes open an old or new file at once, one
+/// creates the tables and the others find them.
 pub(super) fn ensure(connection: &mut Connection, sys: &Sys) -> Result<bool> {
     if state(connection)? == State::Current {
         return Ok(true);

@@ -122,9 +122,9 @@ pub(super) fn ids(tx: &Transaction<'_>) -> Result<Vec<SessionId>> {
 /// Which entries of a list to return.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window<'a> {
-    /// Those after this position.
+    /// The position after which the entries are; `None` for the beginning of the list.
     pub(super) after: Option<&'a Position>,
-    /// How many of these to skip.
+    /// The number of entries to skip after `after`.
     pub(super) offset: u64,
     /// The maximum number of entries.
     pub(super) limit: usize,

@@ -24,7 +24,7 @@ pub struct Summary {
     pub additional_directories: Vec<String>,
     /// What answers its prompts: the name of the engine in the log's header.
     pub source: String,
-    /// One line that distinguishes the session from others.
+    /// A line of text that distinguishes the session from others.
     pub title: Option<String>,
     /// When the session was created, as [`Timestamp`](crate::sys::Timestamp) is displayed.
     pub created_at: String,

@@ -97,7 +97,7 @@ impl Tables {
 
     /// How many entries a list has, if they are not too many to count.
     fn count(&self, filter: &Filter, sought: Option<&[Sought]>) -> Result<Option<u64>, ListError> {
-        // Those with a frequent word are counted only if they must have a rare one, too.
+        // Sessions with a frequent word are counted only if they must have a rare one, too.
         if let Some(sought @ [_, ..]) = sought
             && !sought.iter().any(|sought| sought.is_rare)
         {

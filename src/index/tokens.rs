@@ -145,7 +145,7 @@ pub(super) fn words(text: &str) -> String {
     out
 }
 
-/// The same behind other text.
+/// Appends what [`words`] makes of a text.
 pub(super) fn add_words(out: &mut String, text: &str) {
     out.reserve(text.len() + text.len() / 8);
     let mut rest = text;
@@ -231,7 +231,7 @@ struct Token {
 }
 
 impl Tokens {
-    /// Those of a text.
+    /// The tokens of a text.
     pub fn of(text: &str) -> Self {
         let mut tokens = Self::default();
         let mut before: Option<char> = None;
@@ -299,7 +299,8 @@ impl Tokens {
         self.first(words, matches)
     }
 
-    /// The same for parts of one name, of which the last may be the beginning of a part.
+    /// Where in the text these parts of one name first follow each other. The last one may be the
+    /// beginning of a part.
     pub(super) fn find_parts(&self, parts: &[String]) -> Option<usize> {
         let matches = |n: usize| {
             parts.iter().enumerate().all(|(at, sought)| {

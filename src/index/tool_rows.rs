@@ -388,7 +388,7 @@ fn put(tx: &Transaction<'_>, tool: &str, read: &ReadFile) -> Result<Option<Sessi
         unreadable: None,
     };
     session_rows::add(tx, &row)?;
-    // One that ran here, or was deleted here, is not listed again.
+    // A conversation that ran here, or was deleted here, is not listed again.
     tx.prepare_cached(
         "UPDATE sessions SET updated_at = NULL WHERE id = ? AND tool IS NOT NULL
              AND EXISTS (SELECT 1 FROM inners

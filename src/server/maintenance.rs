@@ -26,7 +26,7 @@ const AT_THE_END: Duration = Duration::from_millis(300);
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long deleted sessions and torn ends are kept.
 const TRASH_KEPT: Duration = Duration::from_hours(30 * 24);
-/// How long nobody may have prompted in a session whose log is joined.
+/// Idle time before a session's blocks are compacted.
 const RESTS: Duration = Duration::from_hours(24);
 /// How much of the logs is indexed in one step, in bytes.
 const WORDS: usize = 1024 * 1024;

@@ -9,10 +9,10 @@ const BLOCK: usize = 64 * 1024;
 /// A line may be longer; then the block is, up to this length.
 const LONGEST: usize = 16 * 1024 * 1024;
 
-/// What became of a session that was to be copied.
+/// The outcome of copying a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Copied {
-    /// It was not there before.
+    /// The other store did not have the session before.
     New,
     /// The store had the beginning of it, and has all of it now.
     Continued,
@@ -60,8 +60,9 @@ impl Store {
         Ok(copied)
     }
 
-    /// The same for a session in the trash, which comes into the trash of the other store with the time
-    /// of its deletion, unless that store has the session.
+    /// Copies the log of a session in the trash to the trash of the other store, with the time of
+    /// its deletion, unless that store has the session. With `verify`, the copy is read and
+    /// compared.
     pub fn copy_trashed_to(
         &self,
         trashed: &Trashed,
@@ -103,7 +104,7 @@ fn check(from: &dyn Image, copy: &dyn Image) -> Result<(), StoreError> {
 #[derive(PartialEq, Eq)]
 enum Same {
     All,
-    /// It ends here.
+    /// The copy has the beginning of the log, with this many bytes.
     Beginning(u64),
     No,
 }

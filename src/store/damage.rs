@@ -32,13 +32,13 @@ pub struct DamageReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reason {
-    /// It does not resemble a record.
+    /// The range does not resemble a record.
     #[error("not a record")]
     NotARecord,
     /// NUL bytes, as a power failure leaves them.
     #[error("NUL bytes")]
     Nul,
-    /// It is not UTF-8.
+    /// The range is not UTF-8.
     #[error("invalid UTF-8")]
     InvalidUtf8,
     /// A record whose checksum does not match.

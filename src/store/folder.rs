@@ -148,8 +148,8 @@ impl Store {
         self.create_with(id, header, std::iter::empty())
     }
 
-    /// The same, with records after the header. The session is created with all of them or not at
-    /// all.
+    /// Creates a session, with records after its header. The session is created with all of them or
+    /// not at all, and synced as by [`create`](Self::create).
     pub fn create_with<'a>(
         &self,
         id: &SessionId,
@@ -165,7 +165,7 @@ impl Store {
         made.map(|(log, _)| log)
     }
 
-    /// The same for a session that was created at this time, from records with times of their own. A
+    /// Creates a session, which began at `created_at`, from records with times of their own. A
     /// record of the current time follows, since the session would otherwise expire as if it were
     /// not used now.
     pub fn create_dated<'a>(
@@ -221,8 +221,9 @@ impl Store {
         self.open_log_with(id, &mut |_| {})
     }
 
-    /// The same, and calls `visit` with each record before anything is written, which saves the
-    /// caller from reading the log a second time.
+    /// Opens a session for writing like [`open_log`](Self::open_log), and calls `visit` with each
+    /// record before anything is written, which saves the caller from reading the log a second
+    /// time.
     pub fn open_log_with(
         &self,
         id: &SessionId,
@@ -233,8 +234,9 @@ impl Store {
         recover(&self.context, id, owned, visit)
     }
 
-    /// The same, even if another process has the session open: in a database that process can write
-    /// nothing more. Files cannot be taken from a process.
+    /// Opens a session for writing like [`open_log_with`](Self::open_log_with), even if another
+    /// process has it open: in a database that process can write nothing more. Files cannot be
+    /// taken from a process.
     pub fn take_over_with(
         &self,
         id: &SessionId,

@@ -124,7 +124,8 @@ struct Copy<'a> {
 enum Ended {
     /// At the end of the source. If its last turn has no end, another process is working on it.
     AtEnd,
-    /// The same, but the process that was working on it died.
+    /// At the end of the source, whose last turn has no end because the process that was working on
+    /// it died.
     AtCrash,
     /// Before the end: everything needed was found.
     Early,
@@ -310,7 +311,7 @@ impl<'a> Copy<'a> {
         let whole = self.at.is_none() && self.open.is_empty();
         let (end, open, texts) = match (self.at, self.found, self.ended) {
             (Some(_), None, _) => return Err(ForkError::ForkPointNotFound),
-            // It belongs to a turn on which another process is working.
+            // The message belongs to a turn on which another process is working.
             (Some(_), Some(found), Ended::AtEnd) if !found.open.is_empty() => {
                 return Err(ForkError::ForkPointNotFound);
             }

@@ -39,7 +39,7 @@ pub struct Host {
     pub started: Option<NonZeroU64>,
 }
 
-/// That this process is a host. Dropping it ends that.
+/// The file by which other processes find this host, with a lock on it. Dropping it ends both.
 #[derive(Debug)]
 pub struct Hosting {
     file: Box<dyn DiskFile>,
@@ -151,7 +151,7 @@ fn take(disk: &dyn Disk, path: &Path) -> io::Result<Option<Box<dyn DiskFile>>> {
             created => created,
         };
         let file = match file {
-            // It was removed in between.
+            // The file was removed in between.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => return Ok(None),
             file => file?,

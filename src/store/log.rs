@@ -134,8 +134,9 @@ impl Log {
         })
     }
 
-    /// The same with another time, in the format of [`Timestamp`]'s `Display`. Returns the sequence
-    /// number of the last record and where the next one goes.
+    /// Appends records with this time, in the format of [`Timestamp`]'s `Display`, with one write:
+    /// all of them or none. Returns the sequence number of the last record and where the next one
+    /// goes.
     pub(super) fn append_at<'a>(
         &mut self,
         time: &str,
@@ -164,7 +165,7 @@ impl Log {
         let safe = self.context.durability.syncs(sync);
         self.write(safe)?;
         if safe && let Err(error) = self.sync() {
-            // These records are not reported, so they must not reappear.
+            // Records that fail to sync are not reported, so they must not reappear.
             (self.end, self.unterminated) = before;
             if let Err(error) = self.truncate() {
                 tracing::debug!(session = %self.id, %error, "cannot undo the write of a record");

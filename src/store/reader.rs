@@ -51,7 +51,7 @@ impl Reader {
         self.scan_with(&mut |_| {})
     }
 
-    /// The same, and calls `visit` with each record.
+    /// Reads the log once like [`scan`](Self::scan), and calls `visit` with each record.
     pub fn scan_with(&mut self, visit: &mut dyn FnMut(&Entry<'_>)) -> Result<Scan, StoreError> {
         let scan = scan::scan(&mut self.records, &*self.file, &self.id, visit);
         self.records.restart();

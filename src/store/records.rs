@@ -44,7 +44,7 @@ pub(super) struct Records {
     checker: Checker,
     /// The payload of the last record, if it differs from the log.
     changed: Option<String>,
-    /// One more than the highest number of a record.
+    /// The number after the highest one of a record.
     next_seq: u64,
 }
 
@@ -113,7 +113,8 @@ impl Records {
         self.last.is_none_or(|found| found.line.ended)
     }
 
-    /// One more than the highest number of the records read, including those with a damaged payload.
+    /// The number after the highest one of the records read, including those with a damaged
+    /// payload.
     pub(super) fn next_seq(&self) -> u64 {
         self.next_seq
     }
@@ -140,8 +141,9 @@ impl Records {
         Ok(Some(entry(&found, record)))
     }
 
-    /// The same, but returns what `visit` returns for the record. This is faster, since a record
-    /// that outlives the search for it has to be read a second time.
+    /// Calls `visit` with the next record and returns what it returns; none at the end, where more
+    /// may follow later. Faster than [`next`](Self::next), since a record that outlives the search
+    /// for it has to be read a second time.
     pub(super) fn next_with<T>(
         &mut self,
         file: &dyn Image,

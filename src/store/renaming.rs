@@ -53,7 +53,7 @@ impl Renaming {
         renamed.map_or(update.into(), Cow::Owned)
     }
 
-    /// The same for parameters with an update.
+    /// The parameters of a notification, with the ids of the copy in their update.
     fn params<'a>(&mut self, params: &'a str) -> Cow<'a, str> {
         let start = json::skip_space(params.as_bytes(), 0);
         let Some(at) = json::member(params.as_bytes(), start, "update") else {
@@ -80,7 +80,8 @@ impl Renaming {
         }
     }
 
-    /// The same for a request to the client, which a subagent may have made.
+    /// The payload of a request to the client, which a subagent may have made, with the ids of the
+    /// copy.
     fn ask<'a>(&self, payload: &'a str) -> Cow<'a, str> {
         let text = payload.as_bytes();
         let mut splice = Splice::new(text);

@@ -24,7 +24,7 @@ impl Store {
         let id = &id[id.len() - 8..];
         let name = format!("{}-{id}.sock", std::process::id());
         if self.context.medium.announces(&name) {
-            // It keeps the name that it has announced.
+            // The store keeps the name that was announced first.
             self.context.socket.set(name).ok();
         }
     }

@@ -19,7 +19,8 @@ impl Store {
         self.trash_if(id, || true)
     }
 
-    /// The same, if `wanted` returns true once the session is locked.
+    /// Moves a session to the trash if `wanted` returns true once the session is locked; false if
+    /// it is not moved, or does not exist. Fails while it is open for writing.
     pub fn trash_if(
         &self,
         id: &SessionId,

@@ -103,7 +103,7 @@ mod tests {
         let other = requests.begin("1", 1);
         assert!(other.is_none(), "there are as many as before");
         requests.cancel_all();
-        // One request may be as long as a line.
+        // A single request may be as long as a line.
         assert!(requests.begin("long", 2 * BYTES).is_some());
         assert!(requests.begin("short", 1).is_none());
         requests.end("long");

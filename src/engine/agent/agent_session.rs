@@ -1,4 +1,4 @@
-//! One session of the agent: attached when it is needed, and again after the agent was restarted.
+//! A session of the agent: attached when it is needed, and again after the agent was restarted.
 
 use std::sync::{Arc, Mutex};
 
@@ -129,7 +129,7 @@ impl Conversation for AgentSession {
         let next = shared.order.next();
         Box::pin(async move {
             if let Some(before) = before {
-                // It does not matter whether that prompt was sent.
+                // The result does not matter: the prompt before may have been sent or not.
                 before.await.ok();
             }
             let ended = shared.prompt(prompt, Strategy::Any, cancel, next).await;

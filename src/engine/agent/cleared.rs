@@ -62,7 +62,7 @@ pub(super) fn follow(live: &LiveSession) {
         let version = connection.capabilities().version;
         let record = restored.record(&live.agent, version.as_deref(), None);
         let record = EngineEvent::Block(Block::of(Kind::AgentSessionId, record));
-        // It fails if the session was closed: then it goes on from a briefing.
+        // Sending fails if the session was closed: then the session goes on from a briefing.
         live.route.out.send(record).await.ok();
     });
 }

@@ -154,7 +154,8 @@ impl Connection {
         self.send(method, params, |_| {})
     }
 
-    /// The same for a request that creates a session, whose messages go to `route`.
+    /// Sends a request that creates a session, whose messages go to `route`. Requests keep their
+    /// order.
     pub(super) fn request_for(
         self: &Arc<Self>,
         method: &str,
@@ -166,7 +167,8 @@ impl Connection {
         })
     }
 
-    /// The same for a request whose response is handled before the agent's next message.
+    /// Sends a request whose response is handled, as `awaited` says, before the agent's next
+    /// message. Requests keep their order.
     pub(super) fn request_awaited(
         self: &Arc<Self>,
         method: &str,
@@ -178,7 +180,8 @@ impl Connection {
         })
     }
 
-    /// The same for a request of a client.
+    /// Sends a request of a client, whose answer and further requests belong to `origin`. Requests
+    /// keep their order.
     pub(super) fn request_of(
         self: &Arc<Self>,
         origin: Caller,
@@ -515,7 +518,7 @@ impl Pending {
         self.wait().await
     }
 
-    /// The same, if the caller may give up.
+    /// Waits for the outcome; the caller may stop waiting, and wait again.
     pub(super) async fn wait(&mut self) -> Result<String, EngineError> {
         let outcome = (&mut self.call).await;
         self.read(outcome)

@@ -29,7 +29,7 @@ pub(super) struct HandOver {
 pub(super) enum Reason {
     /// Another agent held the conversation.
     Other(String),
-    /// It held the conversation and has lost it.
+    /// The agent held the conversation and has lost it.
     Forgot,
     /// The agent could not open the conversation, as it says in these words, and is asked again next
     /// time.
@@ -38,15 +38,15 @@ pub(super) enum Reason {
     SameSession,
     /// The agent has so many turns of the conversation, and has missed the later ones.
     Missed(u64),
-    /// It may have held the conversation, and does not have it now.
+    /// The agent may have held the conversation, and does not have it now.
     Unsure,
-    /// It loaded the session without replaying anything.
+    /// The agent loaded the session without replaying anything.
     EmptyLoad,
-    /// It has the conversation, but perhaps not all of an interrupted turn.
+    /// The agent has the conversation, but perhaps not all of an interrupted turn.
     Interrupted,
     /// The session is a fork.
     Forked,
-    /// The user chose that, by `--adopt`.
+    /// The user wants a briefing for each session that is opened again (`--adopt`).
     Adopted,
 }
 

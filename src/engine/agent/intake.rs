@@ -234,7 +234,7 @@ impl Intake {
         for route in self.connection.all_routes() {
             let block = route.end_subagents();
             if !block.is_empty() {
-                // It fails if the session was closed.
+                // Sending fails if the session was closed.
                 route.out.send_blocking(EngineEvent::Block(block)).ok();
             }
             if route.is_busy() {
@@ -269,7 +269,7 @@ impl Intake {
         };
         if !self.block.is_empty() {
             let block = std::mem::take(&mut self.block);
-            // It fails if the session was closed.
+            // Sending fails if the session was closed.
             recipient
                 .route
                 .out

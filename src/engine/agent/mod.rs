@@ -1,6 +1,7 @@
 //! Another agent, run as a subprocess or reached through a conductor, as the engine of our sessions.
 //!
-//! One agent serves all sessions. It is started when it is needed, and again after it has ended.
+//! A single agent serves all sessions. It is started when it is needed, and again after it has
+//! ended.
 //! `intake` reads its messages, `parse` takes them apart as text, `ids` makes their ids unique, and
 //! `route` sends them through the session's outlet into its log and to its client. When the client
 //! opens a session, it is created in the agent or opened there again (`restore`).
@@ -94,7 +95,8 @@ impl WrappedEngine {
         Self::of(Source::Program(program), names, policy, None)
     }
 
-    /// The same, of an agent that the client is introduced to when it is first started.
+    /// An agent that is started by this program, and that the client is introduced to when the
+    /// agent is first started.
     pub(in crate::engine) fn introduced(
         program: Program,
         names: AgentNames,
@@ -231,7 +233,7 @@ impl Engine for WrappedEngine {
             .agent
             .current()
             .map(|connection| connection.capabilities());
-        // One that does not run is started and asked.
+        // An agent that does not run is started and asked.
         capabilities.is_none_or(|capabilities| capabilities.load || capabilities.resume)
     }
 

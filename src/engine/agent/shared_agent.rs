@@ -98,11 +98,11 @@ impl State {
 
 /// Why the agent is not available.
 enum StartError {
-    /// It could not be started, or ended at once; with a description.
+    /// The agent could not be started, or ended at once; with a description.
     Start(String),
-    /// It did not answer `initialize` in time; with a description.
+    /// The agent did not answer `initialize` in time; with a description.
     Silent(String),
-    /// It answered `initialize` with an error.
+    /// The agent answered `initialize` with an error.
     Refused(EngineError),
 }
 
@@ -170,7 +170,7 @@ impl Agent {
         self.may_want_sign_in.load(Ordering::Relaxed)
     }
 
-    /// Updates that by the result of opening a session in the agent.
+    /// Records whether opening a session required sign-in.
     pub(super) fn track_sign_in<T>(
         &self,
         opened: Result<T, EngineError>,

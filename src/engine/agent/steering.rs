@@ -53,7 +53,7 @@ impl Steering {
         for update in &self.said {
             block.push(Kind::Output, update);
         }
-        // It fails if the session was closed.
+        // Sending fails if the session was closed.
         let event = EngineEvent::Block(block);
         self.route.out.send_blocking(event).ok();
     }

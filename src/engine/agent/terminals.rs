@@ -263,7 +263,7 @@ async fn log_output(route: &Route, terminal: &str, result: &str) {
 pub(super) async fn log_outputs(route: &Route, updates: Vec<String>) {
     let block = output_block(updates);
     if !block.is_empty() {
-        // It fails if the session was closed.
+        // Sending fails if the session was closed.
         route.out.send(EngineEvent::Block(block)).await.ok();
     }
 }

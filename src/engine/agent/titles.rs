@@ -17,7 +17,8 @@ use super::members::with_members;
 /// from it.
 const UNAMBIGUOUS: usize = 30;
 
-/// The same for a title that was shortened, or in a session with a briefing.
+/// How many characters of a briefing's opening, without white space, identify a title that was
+/// shortened, or of a session with a briefing.
 const LIKELY: usize = 12;
 
 /// How much of the user's words is shown in place of a text that was derived from a briefing, in

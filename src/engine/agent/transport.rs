@@ -166,7 +166,8 @@ impl AgentTransport {
         }
     }
 
-    /// The same because our own process is about to exit.
+    /// Ends a subprocess because our own process is about to exit. Messages of the successor are
+    /// ignored from now on.
     pub(super) async fn leave(&self, patience: Patience) {
         match self {
             Self::Process(child, out) => {
@@ -177,7 +178,7 @@ impl AgentTransport {
         }
     }
 
-    /// The same, at once.
+    /// Kills a subprocess. Messages of the successor are ignored from now on.
     pub(super) fn kill(&self) {
         match self {
             Self::Process(child, _) => child.kill(),

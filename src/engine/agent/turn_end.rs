@@ -27,13 +27,13 @@ pub(super) fn prompt_answered(end: TurnEnd, outcome: &Outcome) {
 pub(super) fn reported(route: &Route, report: Option<Report>) {
     match report {
         Some(Report::Ends(turn, params)) => {
-            // It fails if the turn was given up.
+            // Sending fails if the turn was given up.
             turn.report.send(params).ok();
             end_turn(route, turn.message_id, turn.is_end);
         }
         Some(Report::States(reports)) => {
             for params in reports {
-                // It fails if the session was closed.
+                // Sending fails if the session was closed.
                 let state = EngineEvent::State(Some(params));
                 route.out.send_blocking(state).ok();
             }

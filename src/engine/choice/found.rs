@@ -33,7 +33,7 @@ pub struct Found {
 /// How an agent comes to this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
-    /// It is installed.
+    /// The agent is installed.
     Installed,
     /// A runner of packages, `npx` or `uvx`, downloads it when it is first started.
     Runner(&'static str),
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn installed_agents_come_first() {
         let folder = folder(&["opencode", "gemini", "vibe-acp", "uvx"]);
-        // It is no program.
+        // The file is not executable.
         std::fs::File::create(folder.path().join("goose")).unwrap();
         let path = folder.path().as_os_str();
         assert_eq!(

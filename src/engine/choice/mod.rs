@@ -61,9 +61,9 @@ struct Agents {
     config: Config,
     clients: Clients,
     introduction: Mutex<Option<Introduction>>,
-    /// Those that may have a process, by their ids.
+    /// The agents that may have a process, by their ids.
     running: Mutex<BTreeMap<String, Running>>,
-    /// Those that are being ended.
+    /// The agents that are being ended.
     ending: Mutex<JoinSet<()>>,
     /// The last one that has asked for a sign-in, and waits for it.
     wants_sign_in: Mutex<Option<Found>>,
@@ -76,7 +76,7 @@ struct Running {
     sessions: usize,
 }
 
-/// That a session has this agent.
+/// A session's reference to a running agent; the agent ends with the last one.
 #[derive(Debug)]
 struct Use {
     agents: Arc<Agents>,
@@ -211,7 +211,7 @@ impl Drop for Use {
 }
 
 impl Engine for ChoiceEngine {
-    /// That of sessions which no agent has opened yet.
+    /// The identity in sessions that no agent has opened yet.
     fn identity(&self) -> Implementation {
         Implementation {
             name: "rejoin agent".to_owned(),

@@ -61,8 +61,8 @@ pub(super) enum Target {
 }
 
 impl Options {
-    /// Those of a session with the agent `current`. `logged` is the last update of the options in the
-    /// log.
+    /// The options of a session with the agent `current`. `logged` is the last update of the
+    /// options in the log.
     pub(super) fn new(found: &[Found], current: &Found, logged: Option<String>) -> Self {
         Self(Mutex::new(State {
             choices: found.iter().map(Found::choice).collect(),

@@ -131,7 +131,7 @@ impl Conversation for Session {
             if let Some(payload) = agent_session_id {
                 let mut block = Block::of(Kind::AgentSessionId, payload);
                 if !current.options.has_commands() {
-                    // Those of the agent before it are gone.
+                    // The commands of the agent before it are gone.
                     let none = UpdateKind::AvailableCommands.object();
                     block.push(Kind::Info, &none.raw("availableCommands", "[]").end());
                 }
@@ -299,7 +299,7 @@ impl Shared {
             };
         }
         let mut turns = Box::pin(self.turns.clone().write_owned());
-        // It is in the queue from here on, so that prompts that come later wait for it.
+        // The change is in the queue from here on, so that prompts that come later wait for it.
         let early = poll_fn(|context| Poll::Ready(turns.as_mut().poll(context))).await;
         let shared = self.clone();
         tokio::spawn(async move {
@@ -339,7 +339,7 @@ impl Shared {
                 updates
             }
         };
-        // It fails if the session was closed. Prompts that wait come after it.
+        // Sending fails if the session was closed. Prompts that wait come after the event.
         let event = EngineEvent::Block(updates);
         self.opening.out.send(event).await.ok();
     }
@@ -367,7 +367,7 @@ impl Shared {
             Ok(attached) => new.options.attached(attached),
             Err(error) => {
                 let error = self.failed(&new, error).await;
-                // One that wants a sign-in has to be there for that.
+                // An agent that requires sign-in has to stay for that.
                 if error.code != EngineError::SIGN_IN {
                     new.leave(CloseReason::Refused);
                 }

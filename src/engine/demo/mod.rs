@@ -94,7 +94,7 @@ impl Engine for LocalEngine {
     }
 }
 
-/// One open session.
+/// An open session.
 #[derive(Debug)]
 struct LocalConversation {
     opening: Mutex<Opening>,

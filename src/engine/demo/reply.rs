@@ -12,7 +12,7 @@ pub(super) async fn plain(turn: &Turn<'_>) -> Done {
     turn.say_all(&conversation(turn).await).await
 }
 
-/// The same for a text that may begin with a mistyped command.
+/// Answers like [`plain`], with a hint after it, to a text that may begin with a mistyped command.
 pub(super) async fn plain_with_hint(turn: &Turn<'_>, word: &str) -> Done {
     let answer = conversation(turn).await;
     turn.say_all(&format!("{answer}\n{}", no_such_command(word)))
@@ -62,7 +62,7 @@ async fn conversation(turn: &Turn<'_>) -> String {
     )
 }
 
-/// One earlier prompt as a line of the list.
+/// An earlier prompt as a line of the list.
 async fn line(turn: &Turn<'_>, index: u64) -> String {
     let number = index.saturating_add(1);
     match turn.earlier_prompt(index).await {

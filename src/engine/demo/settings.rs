@@ -27,12 +27,12 @@ pub(super) const NAME: &str = "local";
 /// Which actions need no permission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// Those that change nothing.
+    /// Actions that change nothing.
     #[default]
     Ask,
     /// All actions.
     Auto,
-    /// Those that change nothing; all others are rejected.
+    /// Actions that change nothing; all others are rejected.
     ReadOnly,
 }
 

@@ -54,7 +54,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         drop(self.input.take());
-        // It exits at once, since the process has ended.
+        // The guard exits at once, since the process has ended.
         self.process.wait().ok();
     }
 }

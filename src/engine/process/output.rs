@@ -168,8 +168,8 @@ mod unix {
     use super::{Output, ProcessEnd, Watch};
     use crate::sys::has_stdin;
 
-    /// How long a process must have had the input to be what a launcher has started: every process
-    /// that is being started has all open files for a moment.
+    /// Minimum age of a process that holds stdin before it counts as the launched program: every
+    /// process that is being started has all open files for a moment.
     const SETTLES: Duration = Duration::from_millis(100);
     /// How often is looked until then.
     const STEP: Timespec = Timespec {
@@ -333,7 +333,7 @@ mod tests {
         let script = "exec 4<&0; (read line <&4; echo \"$line\") & exit 0";
         let (mut process, mut input, mut output, end) = shell(script);
         end.report(succeeds(&mut process));
-        // It is looked at when there is nothing else.
+        // A thread reads while the launched program still waits for its input.
         std::thread::scope(|scope| {
             let read = scope.spawn(|| line(&mut output));
             input.write_all(b"two\n").unwrap();

@@ -1,4 +1,4 @@
-//! One shell command: starts it, keeps the end of its output, ends it with all its children.
+//! A shell command: starts it, keeps the end of its output, ends it with all its children.
 
 use std::io::{self, PipeReader, Read};
 use std::path::Path;
@@ -46,7 +46,7 @@ impl Shell {
             .stdout(input.try_clone()?)
             .stderr(input);
         let child = spawn(&mut process)?;
-        // It holds the pipe's write end, which only the command may have.
+        // The builder holds the pipe's write end, which only the command may have.
         drop(process);
         let guard = start_guard(launch, &child, LEAVES, [Stdio::null(), Stdio::null()]);
         let tail = Arc::new(Mutex::new(Tail::new(keep)));

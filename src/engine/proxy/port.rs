@@ -40,7 +40,7 @@ struct State {
     asked: HashSet<String>,
 }
 
-/// One connection with the successor.
+/// A connection with the successor.
 #[derive(Debug)]
 pub struct SuccessorConnection {
     port: Port,

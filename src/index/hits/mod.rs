@@ -162,7 +162,7 @@ pub struct Hit {
     pub message_id: Option<String>,
     /// The tool call that it belongs to.
     pub tool_call: Option<HitCall>,
-    /// One line around the first place that matches.
+    /// A line of text around the first place that matches.
     pub snippet: String,
 }
 

@@ -399,7 +399,7 @@ mod tests {
             // The text `\u001b[1m`.
             (r"red\\u001b[1mis", false),
             (r"red\\\u001b[1mis", false),
-            // These are not understood here.
+            // Escape sequences that the matcher does not parse.
             (r"red\u001b]0;is", true),
             (r"\u001b", true),
             // Letters of the word.

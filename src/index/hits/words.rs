@@ -74,7 +74,7 @@ impl Catalog {
         Self::page_of_hits(page, &ranked, cancelled, find)
     }
 
-    /// The same from the words in the database of the store.
+    /// The hits from the words in the database of the store.
     fn remote_hits(
         &self,
         remote: &dyn Remote,

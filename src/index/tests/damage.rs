@@ -63,7 +63,7 @@ fn a_file_with_a_bad_page() {
             overwrite(&world.path(), &bad);
             let catalog = world.catalog();
             assert_eq!(first(&catalog), world.expected(None), "page {page}, {fill}");
-            // It also keeps working.
+            // The catalog also keeps working.
             world.copy_in("/later");
             world.check(&catalog);
         }

@@ -108,7 +108,7 @@ fn a_database_that_hangs_keeps_no_session_waiting() {
             database.write(hang).unwrap();
         });
         has_started.recv().unwrap();
-        // It is released only when all of these have returned.
+        // The database is released only when all of these have returned.
         let id = world.create(&catalog, "/work");
         world.prompt(&catalog, &id);
         world.prompt(&catalog, &ids[2]);

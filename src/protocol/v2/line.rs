@@ -7,8 +7,8 @@ use crate::json::{self, Member};
 
 /// How our lines begin, up to the members of the parameters.
 const HEAD: &[u8] = b"{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{";
-/// The same for an update in the form of version 2, which the view does not change. The other order
-/// of the members means the same to a client, and is as long.
+/// The beginning of a line whose update has the form of version 2, which the view does not change.
+/// The other order of the members means the same to a client, and is as long as `HEAD`.
 pub const HEAD_V2: &[u8] = b"{\"method\":\"session/update\",\"jsonrpc\":\"2.0\",\"params\":{";
 /// The end of nearly all lines, after the update.
 const TAIL: &[u8] = b"}}\n";

@@ -1,6 +1,6 @@
 //! The lock of a session's log, and a hint for other processes that names the lock holder.
 //!
-//! It is the operating system's lock on the log itself, which the system releases when the process
+//! The lock is the operating system's, on the log itself; the system releases it when the process
 //! ends. The hint is a small file that names process, host and client, and whether the process is
 //! ending. It may be missing or stale; it only decides how long other processes wait.
 
@@ -43,7 +43,7 @@ impl Lock {
                 Err(error) => return Err(cannot_open(folder, id, error)),
             };
             let lock = Self::of_file(folder, id, file)?;
-            // It may have been moved to the trash before it was locked.
+            // The log may have been moved to the trash before it was locked.
             if lock.has_name()? {
                 return Ok(lock);
             }

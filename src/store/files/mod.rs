@@ -107,8 +107,8 @@ impl Medium for Files {
         self.folder.socket.set(socket.to_owned()).is_ok()
     }
 
-    /// It gets its name when it is complete, so that no incomplete session ever has one. After a
-    /// crash it is an old file in the trash.
+    /// The file gets its name when it is complete, so that no incomplete session ever has one.
+    /// After a crash it is an old file in the trash.
     fn draft(&self, id: &SessionId) -> Result<Box<dyn Owned>, StoreError> {
         let folder = &self.folder;
         let path = folder.layout.torn(id, 0, folder.sys.clock.now(), 1);
@@ -242,7 +242,7 @@ impl Medium for Files {
         Some(text)
     }
 
-    /// It is neither synced nor replaced at once.
+    /// The file is not synced, and is removed before the new one is written.
     fn set_note(&self, name: &str, text: &str) -> Result<(), StoreError> {
         let path = &self.folder.layout.root.join(name);
         let disk = &self.folder.sys.disk;

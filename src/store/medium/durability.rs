@@ -18,9 +18,9 @@ pub enum Durability {
 /// Whether a record asks for a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sync {
-    /// It can wait for the next sync.
+    /// The record can wait for the next sync.
     Buffered,
-    /// It must be synced with everything before it: a new session, the end of a turn.
+    /// The record must be synced with everything before it: a new session, the end of a turn.
     Turn,
 }
 

@@ -26,7 +26,7 @@ pub enum StoreError {
     OfAnother {
         /// The folder.
         root: PathBuf,
-        /// One of the files that are not of a store.
+        /// A file that is not of a store.
         found: PathBuf,
     },
     /// The session exists already.

@@ -25,7 +25,7 @@ const AHEAD: usize = 3;
 /// The blocks that begin between two offsets.
 const FROM: &str = "
     SELECT off, bytes FROM @.block WHERE no = $1 AND off >= $2 AND off < $3 ORDER BY off";
-/// The same, and the block which has the first offset.
+/// The blocks that begin between two offsets, and the block which has the first offset.
 const AROUND: &str = "
     SELECT off, bytes FROM @.block WHERE no = $1 AND off < $3 AND off >= coalesce(
         (SELECT off FROM @.block WHERE no = $1 AND off <= $2 ORDER BY off DESC LIMIT 1), $2)

@@ -92,7 +92,8 @@ impl Database {
         self.0.ask("look at", sql, params)
     }
 
-    /// The same for one that changes something; false if this role may not do that.
+    /// Runs a statement that changes something and may be repeated, in which `@` is the schema;
+    /// false if this role may not do that.
     pub(crate) fn change(&self, sql: &str, params: Vec<Param>) -> Result<bool, StoreError> {
         match self.0.driver.query(sql, params, Repeat::Yes) {
             Ok(_) => Ok(true),

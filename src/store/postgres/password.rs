@@ -1,4 +1,4 @@
-//! Where passwords come from that are in no address: a file, or a command.
+//! Passwords from a file such as `.pgpass`, or from a command.
 
 use std::fmt;
 use std::io;

@@ -17,7 +17,7 @@ pub enum Rights {
     /// Also makes sessions and appends to their logs. What is in a log stays as it is: the database
     /// refuses to change or remove it.
     Write,
-    /// Also removes what is in the trash, joins small blocks, and cuts off what is no record.
+    /// Also removes what is in the trash, compacts blocks, and truncates torn ends.
     Clean,
 }
 

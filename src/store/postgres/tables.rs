@@ -155,7 +155,8 @@ impl Tables {
         error(&self.driver, operation, failure)
     }
 
-    /// The same for writing to a session: a role may be allowed to read only.
+    /// The error for a statement that failed to write to a session: a role may be allowed to read
+    /// only.
     pub(super) fn cannot_write(&self, id: &SessionId, failure: DatabaseFailure) -> StoreError {
         if failure.is_forbidden() || failure.is_read_only() {
             return StoreError::ReadOnly {

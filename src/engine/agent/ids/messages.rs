@@ -15,11 +15,12 @@ use crate::sys::Ids;
 /// The change that a chunk's id needs.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Change<'a> {
-    /// It is kept.
+    /// The id is kept.
     None,
-    /// It is missing; insert this one, escaped as between quotes, with this number.
+    /// The chunk has no id: insert this one, escaped as between quotes, and append this number
+    /// unless it is 0.
     Give(&'a str, u32),
-    /// Another message of the same role has it; append this number.
+    /// Another message of the same role has the id; append this number.
     Number(u32),
 }
 

@@ -1,7 +1,7 @@
 //! Parses one line of the agent: what kind of message it is, and where its parts are.
 //!
-//! One pass over the line validates the JSON and records the positions. Text is copied only if it
-//! cannot be logged as it is. If a member occurs twice, the last one counts.
+//! The line is read once, which validates the JSON and records the positions. Text is copied only
+//! if it cannot be logged as it is. If a member occurs twice, the last one counts.
 
 use std::borrow::Cow;
 
@@ -82,7 +82,7 @@ pub(super) struct Envelope {
 }
 
 impl Envelope {
-    /// The same with each position moved.
+    /// The envelope with each position moved.
     pub(super) fn map(&self, to: impl Fn(Span) -> Span) -> Self {
         let params = &self.params;
         Self {

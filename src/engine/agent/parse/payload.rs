@@ -12,9 +12,9 @@ use crate::record::subagents::announced;
 /// How a notification's parameters are logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::engine::agent) enum Form {
-    /// They are a session id and an update; the payload is the `update` object.
+    /// The parameters are a session id and an update; the payload is the `update` object.
     Update,
-    /// They have more members; the payload is all of them except the session id.
+    /// The parameters have more members; the payload is all of them except the session id.
     Params,
 }
 
@@ -72,7 +72,7 @@ impl<'a> Payload<'a> {
         }
     }
 
-    /// The same in parts.
+    /// The text of the parameters without the session's id, in parts: one JSON object on one line.
     pub(in crate::engine::agent) fn params_in_parts(&self) -> [&str; 3] {
         match self.form {
             Form::Update => ["{\"update\":", &self.text, "}"],
@@ -123,7 +123,7 @@ pub(in crate::engine::agent) struct Fields {
 }
 
 impl Fields {
-    /// The same with each position moved.
+    /// The fields with each position moved.
     pub(in crate::engine::agent) fn map(self, to: impl Fn(Span) -> Span) -> Self {
         Self {
             whole: to(self.whole),

@@ -34,7 +34,8 @@ const QUIET: Duration = Duration::from_millis(250);
 /// longer counts as having lost the session.
 const REPLAY_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The same for an agent that is known to replay before it responds.
+/// The time for the beginning of a replay, like [`REPLAY_TIMEOUT`], of an agent that is known to
+/// replay before it responds.
 const SHORT_REPLAY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The text of a subagent's tool call that was running when the agent ended.
@@ -93,13 +94,13 @@ struct State {
 /// What happens to updates.
 #[derive(Debug)]
 enum Mode {
-    /// They are logged and sent.
+    /// Updates are logged and sent.
     Live,
     /// The session was replayed. Until the next turn begins, only snapshots are new.
     AfterReplay,
-    /// They are a replay of what is in the log.
+    /// Updates are a replay of what is in the log.
     Discard(Discarded),
-    /// They are the history of a session that is being imported.
+    /// Updates are the history of a session that is being imported.
     Import(Box<Import>),
 }
 
@@ -193,7 +194,8 @@ impl Route {
         self.lock().before_clearing = sessions;
     }
 
-    /// The sessions that the agent had before, once.
+    /// Takes the list of sessions noted before the context was cleared; `None` if it was taken
+    /// already, or none was noted.
     pub(super) fn sessions_before_clearing(&self) -> Option<BTreeMap<String, String>> {
         self.lock().before_clearing.take()
     }

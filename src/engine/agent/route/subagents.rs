@@ -19,7 +19,8 @@ impl Route {
         })?
     }
 
-    /// The same for an update of the session, or of one of its subagents.
+    /// Replaces the agent's id of the session by the client's in an update of the session, or of
+    /// one of its subagents, where the update is of a kind that refers to sessions.
     pub(in crate::engine::agent) fn own_references<'a>(&self, payload: Payload<'a>) -> Payload<'a> {
         let name = payload
             .fields

@@ -52,9 +52,9 @@ struct Turn {
 /// A report of the agent's state.
 #[derive(Debug)]
 pub(in crate::engine::agent) enum Report {
-    /// It ends a turn, and is passed on with that.
+    /// The report ends a turn, and is passed on with the turn's end: the parameters of the update.
     Ends(Box<SentTurn>, String),
-    /// They are passed on by themselves: the parameters of the updates.
+    /// Reports that are passed on by themselves: the parameters of the updates.
     States(Vec<String>),
 }
 
@@ -230,7 +230,7 @@ mod tests {
         for (reports, at) in [
             (&[RUNNING, IDLE][..], Some(1)),
             (&[DONE], Some(0)),
-            // It repeats what it was doing before.
+            // The agent repeats what it was doing before the prompt.
             (
                 &[IDLE, RUNNING, r#""state":"requires_action""#, DONE],
                 Some(3),

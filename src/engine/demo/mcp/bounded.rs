@@ -131,8 +131,8 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Bounded<T> {
             let message = tokio::select! {
                 biased;
                 () = self.too_long.notified() => {
-                    // It is unknown which request it was for, and that one would wait forever, so
-                    // all fail.
+                    // The request that the long message answers is unknown, and would wait forever,
+                    // so all fail.
                     let error = |id| {
                         let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, TOO_LONG, None);
                         JsonRpcMessage::error(error, Some(id))

@@ -28,8 +28,8 @@ use super::tools::{Tool, Tools};
 /// How long a subprocess may take to list its tools.
 const LISTS: Duration = Duration::from_secs(15);
 
-/// The same for a server that is not our subprocess. One that has lost our session may report that
-/// without answering the request.
+/// How long a server that is not our subprocess may take to list its tools. A server that has lost
+/// our session may report that without answering the request.
 const LISTS_FAR: Duration = Duration::from_secs(5);
 
 /// How many pages a server's list of tools may have.
@@ -259,7 +259,7 @@ impl ClientHandler for ProgressHandler {
         params: ProgressNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        // It fails if there are no subscribers.
+        // Sending fails if there are no subscribers.
         self.0.send(params).ok();
     }
 

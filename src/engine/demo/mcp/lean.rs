@@ -36,7 +36,7 @@ pub(super) fn lean(message: &str) -> Option<String> {
         if number > 0 {
             list.push(',');
         }
-        // One that cannot be used says that there are more than are used.
+        // A tool that cannot be used shows that there are more than are used.
         let is_full = number == TOOLS || list.len() > LIST;
         list.push_str(&if is_full {
             tool_named(&too_long())
@@ -75,7 +75,7 @@ fn lean_tool(message: &str, tool: &Range<usize>) -> String {
     let mut lean = Object::new().string("name", &name);
     for name in ["title", "description"] {
         if let Some(text) = text(name) {
-            // One character more shows that it is cut.
+            // An additional character shows that the text is cut.
             let text: String = text.chars().take(DESCRIBED + 1).collect();
             lean = lean.string(name, &text);
         }
@@ -99,7 +99,7 @@ fn lean_schema(message: &str, schema: &Range<usize>) -> String {
     let (mut arguments, mut names) = (Object::new(), Vec::new());
     let properties = member(schema.start, "properties");
     let mut members = properties.and_then(|properties| json::members(bytes, properties.start));
-    // One more than is shown.
+    // An additional argument shows that there are more than are shown.
     while names.len() <= NAMED
         && let Some(argument) = members.as_mut().and_then(Parts::member)
     {

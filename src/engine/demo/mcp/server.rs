@@ -1,4 +1,4 @@
-//! One MCP server of a session: connected when it is needed, and again after it has ended.
+//! An MCP server of a session: connected when it is needed, and again after it has ended.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,13 +51,13 @@ pub(super) struct Server {
 /// The state of a server.
 #[derive(Clone)]
 pub(super) enum State {
-    /// It is being started.
+    /// The server is being started.
     Starting,
-    /// It can be used, or could until it ended.
+    /// The server can be used, or could until it ended.
     Ready(Arc<Connection>),
-    /// It cannot be used, for this reason.
+    /// The server cannot be used, for this reason.
     Failed(Arc<str>),
-    /// It was ended for good.
+    /// The server was ended for good.
     Closed,
 }
 
@@ -332,7 +332,7 @@ mod tests {
         };
         let others = STARTING.acquire_many(8).await.unwrap();
         let server = Server::start(config, "/no/such/folder", Launch::default());
-        // It would have failed in the first iteration.
+        // Without the limit, the start would fail in the first iteration.
         for _ in 0..10 {
             tokio::task::yield_now().await;
             assert!(matches!(server.state(), State::Starting));

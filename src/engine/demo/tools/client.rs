@@ -47,7 +47,8 @@ pub(super) async fn ask_regardless(
     answer
 }
 
-/// The same for a request whose response does not matter, but which must not be withdrawn.
+/// Sends a request whose response does not matter, but which must not be withdrawn. An error of the
+/// client goes to the debug log.
 pub(super) async fn send(out: &Outlet, method: &'static str, params: &str) {
     let answer = ask_regardless(out, method, params).await;
     tokio::spawn(async move {

@@ -1,7 +1,8 @@
 //! Reads and writes the user's own files.
 //!
-//! They do not belong to the store: the simulated disk does not replace them, and their permissions
-//! are the user's. So this is the only part of the engine that uses the file system directly.
+//! The user's files do not belong to the store: the simulated disk does not replace them, and their
+//! permissions are the user's. So this is the only part of the engine that uses the file system
+//! directly.
 
 use std::io::{self, BufRead, BufReader, Read};
 

@@ -1,6 +1,6 @@
 //! The tools that read and write files and run commands, through the client if it supports that.
 //!
-//! They request permission before they change anything.
+//! The tools request permission before they change anything.
 
 mod client;
 mod confined;
