@@ -55,7 +55,8 @@ impl Builder {
         }
     }
 
-    /// The same for the last turn alone, for an agent that may not have all of that turn.
+    /// A briefing, of at most `budget` bytes, of the last turn alone, for an agent that may not
+    /// have all of that turn.
     pub fn of_last_turn(budget: usize) -> Self {
         let mut builder = Self::new(budget);
         builder.turns.last_only = true;

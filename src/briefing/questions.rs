@@ -28,7 +28,7 @@ impl Questions {
         self.0.retain(|(asked, _)| asked.as_deref() != id);
     }
 
-    /// Those that are open.
+    /// The questions that are open.
     pub(super) fn open(&self) -> impl Iterator<Item = &Clip> {
         self.0.iter().map(|(_, question)| question)
     }

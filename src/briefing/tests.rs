@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 
-/// One record of a log.
+/// A record of a log.
 pub(super) type Item = (Kind, String);
 
 pub(super) fn transcript(items: &[Item], budget: usize) -> Option<String> {
@@ -226,7 +226,7 @@ fn older_turns_are_shortened_and_the_oldest_counted() {
         .into_iter()
         .filter_map(|line| line.strip_prefix("[rejoin-1: "))
         .collect();
-    // It shows how it began in any case.
+    // The briefing shows in any case how the conversation began.
     assert_eq!(
         marks[0],
         "turn 1, with which the conversation began: the user]"
@@ -237,7 +237,7 @@ fn older_turns_are_shortened_and_the_oldest_counted() {
     assert!(marks[2].contains(" in short, the user] question ") && marks[2].ends_with('…'));
     let is_reply = |mark: &&str| mark.starts_with("the agent after 1 tool call]");
     assert!(marks.iter().any(is_reply), "{text}");
-    // It shows once what was done in those turns.
+    // The briefing shows once what was done in those turns.
     assert_eq!(text.matches("called look (").count(), 1, "{text}");
     let full = marks
         .iter()

@@ -95,7 +95,7 @@ impl Clip {
         }
     }
 
-    /// The same text in at most `room` bytes: half from its beginning, half from its end.
+    /// The text in at most `room` bytes: half from its beginning, half from its end.
     pub(super) fn within(&self, room: usize) -> Self {
         let mut clip = Self {
             limit: room,
@@ -184,7 +184,8 @@ pub(super) fn short(value: &str, chars: usize) -> Option<String> {
     line(value, chars)
 }
 
-/// The same for a member of an object.
+/// A member of an object that is a JSON string, on one line of at most `chars` characters. `None`
+/// for other values, and if nothing is left.
 pub(super) fn short_member(object: &str, key: &str, chars: usize) -> Option<String> {
     short(text_member(object, key)?, chars)
 }

@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 /// The overhead of each step besides its text, in bytes.
 const OVERHEAD: usize = 96;
 
-/// One thing that was done.
+/// A step of the agent's work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Step {
     /// What was done with it.

@@ -26,7 +26,7 @@ const NOTE: &str = "[rejoin] ";
 /// The longest error that is shown, and the longest id of a message, in characters.
 const ERROR: usize = 300;
 
-/// One item of a turn.
+/// An item of a turn.
 #[derive(Clone, Debug)]
 pub(super) enum Item {
     Text(Clip),
@@ -172,7 +172,7 @@ impl Turn {
         }
     }
 
-    /// The same, of which the items from `first` on are read, as many as fit into `room`.
+    /// A turn of which the items from `first` on are read, as many as fit into `room` bytes.
     pub(super) fn from_item(number: u64, first: u64, budget: usize, room: usize) -> Self {
         let end = None;
         Self {

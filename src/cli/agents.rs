@@ -37,7 +37,7 @@ pub(super) fn meant(command: &[OsString]) -> Option<String> {
     })
 }
 
-/// That a program is known not to speak ACP as it is started.
+/// The message that a program is known not to speak ACP with these arguments.
 pub(super) fn no_agent(program: &str) -> String {
     format!("{program} is not an ACP agent with these arguments")
 }

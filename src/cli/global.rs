@@ -40,7 +40,7 @@ pub(super) struct Global {
     /// Append log lines to this file instead of writing them to stderr.
     #[arg(long, global = true, env = "REJOIN_LOG_FILE", value_name = "FILE", value_parser = path())]
     log_file: Option<PathBuf>,
-    /// How far the start of a process is that outlives its client. Rejoin itself gives it.
+    /// Start-up stage of the background host. Rejoin itself sets it.
     #[arg(long, global = true, hide = true)]
     host: Option<Stage>,
 }
@@ -75,7 +75,7 @@ impl Global {
         given(self.log_file.as_ref())
     }
 
-    /// How far the start of a process is that outlives its client, if this is to be one.
+    /// Start-up stage of the background host, if this process is to be one.
     pub(super) fn host(&self) -> Option<Stage> {
         self.host
     }

@@ -1,4 +1,4 @@
-//! LogLines of text for stderr and for log files. A line that cannot be written is lost, and counted:
+//! Lines of text for stderr and for log files. A line that cannot be written is lost, and counted:
 //! nothing ends or fails for it.
 //!
 //! Commands for people write each line at once and wait for its reader, as programs do. In a process
@@ -17,7 +17,7 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 use crate::sys::lock;
 
-/// How many bytes wait at most for a file or a reader that is slow. LogLines beyond that are lost.
+/// How many bytes wait at most for a file or a reader that is slow. Lines beyond that are lost.
 const WAITING: usize = 256 * 1024;
 
 /// The approximate memory of a waiting line besides its text, in bytes.
@@ -37,7 +37,7 @@ struct LogShared {
     queue: Option<LogQueue>,
 }
 
-/// LogLines that wait for the thread that writes them.
+/// Lines that wait for the thread that writes them.
 #[derive(Debug, Default)]
 struct LogQueue {
     state: Mutex<LogWaiting>,
@@ -74,12 +74,12 @@ struct LogTarget {
 }
 
 impl LogLines {
-    /// LogLines that the caller writes, who waits for the reader.
+    /// Lines that the caller writes, who waits for the reader.
     pub(super) fn at_once(to: impl Write + Send + 'static) -> Self {
         Self::new(to, None)
     }
 
-    /// LogLines that wait in a queue for a thread that writes them.
+    /// Lines that wait in a queue for a thread that writes them.
     pub(super) fn queued(to: impl Write + Send + 'static) -> Self {
         Self::new(to, Some(LogQueue::default()))
     }

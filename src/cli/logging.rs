@@ -199,7 +199,7 @@ impl HostLog {
 impl Write for HostLog {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.len > LONGEST {
-            // It is opened for appending, so what follows begins the file.
+            // The file is opened for appending, so what follows begins the file.
             rustix::fs::ftruncate(&self.file, 0)?;
             self.len = 0;
         }
@@ -226,7 +226,7 @@ fn filter(wanted: &str) -> String {
             Err(_) => filter.push(part.to_owned()),
         }
     }
-    // These log whole messages and addresses, which may hold secrets, at any level.
+    // Libraries that log whole messages and addresses, which may hold secrets, at any level.
     filter.push("rmcp=off,reqwest=off".to_owned());
     filter.join(",")
 }

@@ -47,8 +47,8 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// That of the standard output of this process, with a stream that shows the colours. `NO_COLOR`
-    /// and `CLICOLOR_FORCE` say whether there are any, `COLUMNS` how wide it is.
+    /// The look of the standard output of this process, with a stream that shows the colours.
+    /// `NO_COLOR` and `CLICOLOR_FORCE` say whether there are any, `COLUMNS` how wide it is.
     pub(super) fn standard(stdout: io::Stdout) -> (Self, Box<dyn Write + Send>) {
         let colour = AutoStream::choice(&stdout) != ColorChoice::Never;
         let look = Self::of(stdout.is_terminal(), colour);
@@ -61,7 +61,7 @@ impl Look {
         (look, stream)
     }
 
-    /// That of messages on stderr: without colours, since they may quote anything.
+    /// The look of messages on stderr: without colours, since they may quote anything.
     pub(super) fn messages() -> Self {
         Self::of(StandardError::is_terminal(), false)
     }

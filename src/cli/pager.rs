@@ -11,10 +11,10 @@ use crate::sys::descriptors;
 
 use super::look::Look;
 
-/// What is used if the user names none: it ends by itself if all fits, shows colours, and leaves the
-/// text on the screen.
+/// The default pager: it ends by itself if all fits, shows colours, and leaves the text on the
+/// screen.
 const DEFAULT: &str = "less -FRX";
-/// The same, if it is to stay until the user leaves it.
+/// The default pager if it is to stay until the user leaves it.
 const STAYING: &str = "less -R";
 /// What a shell has to read.
 const SHELL: &str = "|&;<>()$`\\\"'*?[#~=%";

@@ -17,8 +17,8 @@ pub fn printable(text: &str) -> String {
     shown
 }
 
-/// The same for JSON text, which keeps its meaning: such a character occurs only in strings, where
-/// an escape means the same character.
+/// JSON text with unsafe characters as escapes, which keeps its meaning: such a character occurs
+/// only in strings, where an escape means the same character.
 pub fn printable_json(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {

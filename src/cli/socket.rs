@@ -227,7 +227,7 @@ fn ask_within<T: DeserializeOwned + Send + 'static>(
 /// Sends a request and waits for its result.
 fn ask<T: DeserializeOwned>(stream: &mut Stream, method: &str, params: &str) -> io::Result<T> {
     let line = request_line("0", method, params);
-    // One that has no descriptors left says so at once, and reads nothing.
+    // A process that has no descriptors left says so at once, and reads nothing.
     let sent = stream.output.write_all(line.as_bytes());
     let input = std::mem::replace(&mut stream.input, Box::new(io::empty()));
     let mut input = BufReader::new(input);

@@ -24,7 +24,7 @@ pub(super) enum Choice {
     Unset,
     /// All of them.
     All,
-    /// Those with these names; none if there are no names.
+    /// Tools with these names; none if there are no names.
     Named(Vec<&'static str>),
 }
 
@@ -71,7 +71,8 @@ pub(super) struct Args {
 }
 
 impl Args {
-    /// The tools. `usually` is whether they are shown in the default store if none was chosen.
+    /// The chosen tools. `usually`: whether tools are listed in the default store when no choice
+    /// was made.
     pub(super) fn live(
         &self,
         global: &Global,
@@ -80,7 +81,8 @@ impl Args {
         Ok(self.choice()?.live(usually && global.store().is_none()))
     }
 
-    /// The same as the option takes them.
+    /// The names of the chosen tools, in the form that the option takes. `usually` is as for
+    /// [`live`](Self::live).
     pub(super) fn named(&self, global: &Global, usually: bool) -> Result<String, Failure> {
         Ok(match self.choice()? {
             Choice::Unset if usually && global.store().is_none() => ALL.to_owned(),

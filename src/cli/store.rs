@@ -108,14 +108,14 @@ pub(super) fn is_there(root: &Path, sys: &Sys) -> Result<bool, Failure> {
     is_there.then_some(true).ok_or_else(|| missing(root))
 }
 
-/// That a store cannot be where a file is.
+/// The failure for a store whose folder would be where a file is.
 fn no_folder(file: &Path, root: &Path) -> Failure {
     let (file, root) = (file.display(), root.display());
     Failure::new(format!("cannot use the store {root}: {file} is a file"))
         .hint("--store and REJOIN_STORE name the folder in which the sessions are")
 }
 
-/// That there is no store, for a command that needs one.
+/// The failure for a command that needs a store where there is none.
 pub(super) fn missing(root: &Path) -> Failure {
     if place::is_address(root) {
         let shown = place::shown(root);

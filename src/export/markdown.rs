@@ -96,7 +96,7 @@ impl<'a> Writer<'a> {
     fn said(&mut self, out: &mut String) {
         self.entries(self.said.entries, out);
         for (id, subagent) in self.said.subagents {
-            // It was announced in an earlier part.
+            // A subagent that was announced in an earlier part.
             if !subagent.entries.is_empty() && !self.written.contains(id.as_str()) {
                 let title = self.titles.get(id).map_or("", String::as_str);
                 let title = format!("{title} (continued)");

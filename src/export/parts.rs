@@ -98,7 +98,8 @@ pub fn read<E: From<StoreError>>(
     Ok(last)
 }
 
-/// The same from the beginning of a turn on, for those who have read what is before it.
+/// Calls `visit` with each part of the conversation from the turn that begins at `from`, for those
+/// who have read what is before it. Returns where the last turn begins.
 pub fn read_on<E: From<StoreError>>(
     reader: &mut Reader,
     from: Start,

@@ -142,7 +142,7 @@ fn a_long_turn_is_several_parts() {
     assert_eq!(
         shown[2..shown.len() - 6],
         [
-            // It ends when it is too long, and what it ends with is not known to be whole.
+            // A part ends when it is too long, and its last entry may be incomplete.
             &format!("one, A pending, {x}"),
             "Kid, B completed, end, < helpsis done",
             "A completed",

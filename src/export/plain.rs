@@ -22,7 +22,7 @@ pub fn plain(text: &str) -> String {
     shown
 }
 
-/// The same on one line.
+/// The text on one line, without escape sequences and control characters.
 pub fn one_line(text: &str) -> String {
     plain(text).replace(['\n', '\t'], " ").trim().to_owned()
 }

@@ -1,8 +1,8 @@
 //! The history API: searches and counts sessions, reads the turns of one without loading it, and
 //! decides which sessions are old enough to expire.
 //!
-//! It exists beside the protocol's own methods and is the same for all of its versions. So this
-//! folder knows no requests or errors of any version: text and numbers in, JSON text out.
+//! The API exists beside the protocol's own methods and is the same for all of its versions. So
+//! this folder knows no requests or errors of any version: text and numbers in, JSON text out.
 
 pub mod metadata;
 pub mod retention;

@@ -1,7 +1,8 @@
 //! The position in a session where a page of turns begins, as text for the client.
 //!
-//! It holds the byte offset in the log, so that a page far from the beginning costs no more than
-//! the first one. A log is append-only, so the offset stays right. It belongs to its session.
+//! The position holds the byte offset in the log, so that a page far from the beginning costs no
+//! more than the first one. A log is append-only, so the offset stays right. It belongs to its
+//! session.
 
 use crate::protocol::cursor;
 use crate::sys::SessionId;

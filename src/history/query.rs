@@ -25,7 +25,7 @@ pub struct ListParams {
     pub search: Option<String>,
 }
 
-/// The same, checked.
+/// The checked parameters of `session/list` that the protocol does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListQuery {
     /// The maximum number of sessions.
@@ -67,7 +67,7 @@ pub struct TurnsParams {
     pub cursor: Option<String>,
 }
 
-/// The same, checked.
+/// The checked parameters of `session/get`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnsQuery {
     /// The maximum number of turns; none if only the size of a page limits them.

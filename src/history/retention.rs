@@ -34,9 +34,9 @@ pub fn long_before(now: Timestamp, age: Duration) -> Timestamp {
 /// Which sessions expire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expiry {
-    /// Those that were last used before this time; none if sessions do not expire.
+    /// The time before which sessions that expire were last used; none if sessions do not expire.
     used_before: Option<String>,
-    /// Those that were created before this time and never used.
+    /// The time before which sessions that expire were created, if they were never used.
     unprompted_before: String,
 }
 
@@ -69,11 +69,11 @@ fn was_never_used(summary: &Summary) -> bool {
 /// The result of expiring a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expired {
-    /// It is in the trash.
+    /// The session is in the trash.
     Trashed,
-    /// Another process has it open, so it stays.
+    /// Another process has the session open, so it stays.
     InUse,
-    /// It was used or removed in the meantime.
+    /// The session was used or removed in the meantime.
     Changed,
 }
 

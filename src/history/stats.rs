@@ -100,7 +100,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Those of a session: of the turns that began at this time or later.
+    /// The statistics of a session, from its turns that began at this time or later.
     pub fn of(turns: &[Turn], since: &str) -> Self {
         let mut stats = Self::default();
         for turn in turns.iter().filter(|turn| turn.at.as_str() >= since) {

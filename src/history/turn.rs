@@ -1,4 +1,4 @@
-//! One turn: a message of the user, or all that the agent said and did until the next one.
+//! A turn: a message of the user, or all that the agent said and did until the next one.
 
 use crate::json::{self, Object};
 use crate::protocol::{Role, UpdateKind};

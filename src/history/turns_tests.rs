@@ -25,7 +25,7 @@ fn session(records: &[(Kind, &str)]) -> (Store, SessionId) {
     session_of(&records)
 }
 
-/// The same with the given ids.
+/// A session whose log has these records, with the given ids.
 fn session_of(records: &[(Kind, Option<&str>, &str)]) -> (Store, SessionId) {
     let sys = Sys {
         disk: Arc::new(SimDisk::new()),

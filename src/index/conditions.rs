@@ -30,7 +30,7 @@ pub(super) struct Conditions {
 }
 
 impl Conditions {
-    /// What a row must be to be in a list.
+    /// The conditions for a row to be in a list.
     pub(super) fn of(filter: &Filter) -> Self {
         let mut all = Self {
             sql: format!("s.state = 'l' AND s.updated_at IS NOT NULL AND NOT {IS_INNER}"),

@@ -1,6 +1,7 @@
 //! Recorded conversations for models: an MCP server whose tools search, read and list them.
 //!
-//! It only reads. Its tools show the sessions of one working directory, unless they are allowed all.
+//! The server only reads. Its tools show the sessions of one working directory, unless they are
+//! allowed all.
 
 mod list;
 mod read;

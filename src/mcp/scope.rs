@@ -19,7 +19,7 @@ impl Scope {
     /// The sessions of all working directories.
     pub const ALL: Self = Self(None);
 
-    /// Those with exactly this working directory.
+    /// The sessions with exactly this working directory.
     pub fn folder(folder: &str) -> Self {
         Self(Some(path::normalize(folder)))
     }
@@ -94,7 +94,8 @@ impl Sessions {
         }
     }
 
-    /// The same, and reads some of those that no search covers yet.
+    /// Brings the conversations of other tools up to date, and reads some of those that no search
+    /// covers yet.
     pub(super) fn scan_words(&self, cancelled: Cancelled<'_>) -> Result<(), Refused> {
         self.scan()?;
         let Some(tools) = &self.tools else {

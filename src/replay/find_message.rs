@@ -5,7 +5,7 @@ use crate::record::Record;
 
 use super::{Options, Replay};
 
-/// FindMessagees the records of a session for a message.
+/// Searches the records of a session for a message.
 #[derive(Debug)]
 pub struct FindMessage {
     replay: Replay,

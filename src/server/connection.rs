@@ -1,4 +1,4 @@
-//! One client's connection: its handshake, its messages, and its end.
+//! A client's connection: its handshake, its messages, and its end.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -15,9 +15,9 @@ use crate::transport::NoRoom;
 /// An error that answers a request.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Error {
-    /// One of ours.
+    /// An error of ours.
     Own(Own),
-    /// One of the engine, whose data is passed on verbatim.
+    /// An error of the engine, whose data is passed on verbatim.
     Engine(EngineError),
 }
 
@@ -52,7 +52,7 @@ impl Error {
         })
     }
 
-    /// The same error with a further member in its data.
+    /// The error with a further member in its data.
     fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         if let Self::Own(own) = &mut self {
             own.more.insert(name.to_owned(), value.into());
@@ -60,7 +60,7 @@ impl Error {
         self
     }
 
-    /// The same error with the code that unstable methods have for a session that is not found.
+    /// The error with the code that unstable methods have for a session that is not found.
     pub(super) fn unstable(mut self) -> Self {
         if let Self::Own(own) = &mut self
             && own.kind == ErrorKind::SessionNotFound
@@ -101,7 +101,7 @@ impl Own {
             more,
         } = self;
         if form.version == ProtocolVersion::V2 {
-            // It has a code of its own for sessions that are not found or not open.
+            // Version 2 has a code of its own for sessions that are not found or not open.
             if matches!(kind, ErrorKind::SessionNotFound | ErrorKind::SessionNotOpen) {
                 code = RESOURCE_NOT_FOUND;
             }

@@ -30,13 +30,13 @@ pub struct Keep {
 /// A host could not begin.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// It keeps nothing.
+    /// The host has no store, so it cannot keep sessions.
     #[error("sessions that are not stored cannot be kept")]
     NoStore,
-    /// It cannot be reached.
+    /// The host cannot be reached.
     #[error("cannot make a socket: {0}")]
     Socket(std::io::Error),
-    /// It cannot be found.
+    /// The host cannot be found: its file in the store cannot be made or written.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

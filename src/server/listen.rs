@@ -88,7 +88,7 @@ async fn serve_stream(process: Process, stream: Stream) {
             observes = connect.observe;
             None
         }
-        // One that is about to end does not answer, so that the client finds the next one.
+        // A process that is about to end does not answer, so that the client finds the next one.
         ATTACH | INITIALIZE | CONNECT => return,
         _ => {
             drop(present);

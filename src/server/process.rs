@@ -86,14 +86,14 @@ pub enum Kind {
     Host,
 }
 
-/// Whether a process ends with a connection.
+/// The relation between a process and a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// It does: the client has started it.
+    /// The client has started the process, which ends with the connection.
     Owner,
-    /// It does not.
+    /// The process goes on without the connection.
     Guest,
-    /// It does not, and the client only looks on.
+    /// The process goes on without the connection, and the client only looks on.
     Observer,
 }
 
@@ -310,7 +310,7 @@ impl Process {
         stopped
     }
 
-    /// The same for all sessions. A host is to end.
+    /// Ends the turns of all sessions and closes them. A host is to end.
     pub(super) async fn stop_all(&self) -> Stopped {
         let mut stopped = self.stop(|_| true).await;
         stopped.ends = self.0.kind == Kind::Host;

@@ -19,7 +19,7 @@ use super::request::{ClientRequest, Updates};
 /// Effects to be performed in order; the first that fails ends the batch.
 pub type Batch<R> = Vec<Effect<R>>;
 
-/// One action of the actor.
+/// An action of the actor.
 #[derive(Debug)]
 pub enum Effect<R> {
     /// Open the engine's conversation of a session that is not in the store yet.
@@ -156,7 +156,7 @@ impl<R> Effect<R> {
     }
 }
 
-/// One record. Ids that are made here need no escaping in JSON.
+/// A block of a single record. Ids that are made here need no escaping in JSON.
 fn one(kind: Kind, id: Option<&str>, payload: &str) -> Updates {
     let mut block = Block::default();
     match id {

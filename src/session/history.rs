@@ -21,7 +21,8 @@ pub struct SessionHistory {
 #[derive(Debug, Default)]
 struct State {
     prompts: Vec<Known>,
-    /// Those that are being answered, by their position among them, with the id of the message.
+    /// The prompts that are being answered, by their positions in `prompts`, with the ids of the
+    /// messages.
     running: Vec<(usize, String)>,
     /// Whether the turn that ended last was interrupted, and none has begun since.
     interrupted: bool,

@@ -25,7 +25,7 @@ pub(super) struct OpenSession {
     pub(super) conversation: Arc<dyn Conversation>,
     /// The engine's events.
     pub(super) events: mpsc::Receiver<EngineEvent>,
-    /// Those that came while the session was being created. They come before the others.
+    /// Events that came while the session was being created. They come before the others.
     pub(super) early: VecDeque<EngineEvent>,
     pub(super) history: Arc<SessionHistory>,
     /// The workspace, and whatever else the client asked for.
@@ -49,12 +49,12 @@ pub(super) struct OpenSession {
     pub(super) last_offset: Option<u64>,
     /// When this process last logged a part of the conversation.
     pub(super) active_at: Option<Timestamp>,
-    /// How much of the log the client was sent, in bytes.
+    /// Offset, in bytes, up to which the log counts as sent to the client.
     pub(super) shown: u64,
-    /// Where the first record begins that counts as shown and is not sent, in bytes.
+    /// Offset, in bytes, of the first record that counts as sent but was not written to the client.
     pub(super) unsent: Option<u64>,
-    /// Whether another process wrote the rest. It is then replayed, since the client has not seen
-    /// the prompts in it either.
+    /// Whether another process wrote the part of the log that the client has not seen. It is then
+    /// replayed with its prompts, which the client has not seen either.
     pub(super) missed_prompts: bool,
 }
 

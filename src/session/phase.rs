@@ -41,7 +41,7 @@ impl Phase {
         }
     }
 
-    /// The same as an object that is not an update.
+    /// The state as an object that is not an update.
     pub fn state(&self) -> String {
         self.add_to(json::Object::new()).end()
     }

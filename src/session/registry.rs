@@ -162,7 +162,7 @@ impl Registry {
         Self { shared, client }
     }
 
-    /// The same sessions for this client.
+    /// The registry of the same sessions, for this client.
     #[must_use]
     pub fn for_client(&self, client: Client) -> Self {
         if let Some(identity) = &client.identity {
@@ -183,7 +183,8 @@ impl Registry {
         !self.shared.deps.wire.has_ended()
     }
 
-    /// UnreadEnds the turn of a session and closes it for all its clients. Returns whether it was open here.
+    /// Ends the turn of a session and closes it for all its clients. Returns whether it was open
+    /// here and is closed.
     pub async fn stop(&self, id: &SessionId) -> bool {
         if !self.has(id) {
             return false;
@@ -196,7 +197,7 @@ impl Registry {
                 closed.send(answer.is_ok()).ok();
             },
         );
-        // It is not the client that stops it.
+        // The request does not come from the session's own client.
         offer(self.lock().get(id), Command::Stop(reply.of_link()));
         is_closed.await.unwrap_or(false)
     }

@@ -96,7 +96,7 @@ pub enum Request<R> {
     Close(R),
     /// Move the session to the trash. It is refused while others have the session open.
     Delete(R),
-    /// The same, also for others that have the session open.
+    /// Move the session to the trash, also for others that have it open.
     DeleteForAll(R),
 }
 

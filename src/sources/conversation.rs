@@ -34,7 +34,7 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// The same with how many records were not understood, and how many lines were damaged.
+    /// The conversation with more records that were not understood, and more damaged lines.
     pub(super) fn counted(mut self, unknown: usize, damaged: usize) -> Self {
         self.unknown += unknown;
         self.damaged += damaged;
@@ -172,7 +172,8 @@ impl Builder {
         self.at(at)
     }
 
-    /// The same for a time that was parsed.
+    /// The time of a record whose own time was parsed: that one, else the time of the record
+    /// before.
     pub(super) fn at(&mut self, at: Option<Timestamp>) -> Timestamp {
         let at = at.or(self.last).unwrap_or(Timestamp::from_millis(0));
         self.last = Some(at);

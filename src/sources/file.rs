@@ -27,8 +27,8 @@ pub(super) fn bytes(path: &Path) -> io::Result<Vec<u8>> {
 /// How much is read at once, in bytes: what a processor has at hand.
 const AT_ONCE: usize = 128 * 1024;
 
-/// The same in a buffer that may be longer. `look` gets the lines, some at a time, as soon as they
-/// are read.
+/// Reads a file as a whole into a buffer that may be longer. `look` gets the lines, some at a time,
+/// as soon as they are read.
 pub(super) fn read_into<'b>(
     path: &Path,
     buffer: &'b mut Vec<u8>,

@@ -21,23 +21,23 @@ use crate::sys::{SessionId, Timestamp, path};
 use super::conversation::NO_RESULT;
 use super::{Conversation, Entry, Found, Source};
 
-/// What became of a conversation.
+/// The outcome of importing a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// It is a new session.
+    /// The conversation is a new session.
     Imported,
-    /// It has grown, and so has its session.
+    /// The conversation has grown, and so has its session.
     Extended,
-    /// Its session has all of it.
+    /// The session has all of the conversation.
     Unchanged,
-    /// It differs from its session, which was continued here, or from which the tool has removed
-    /// something since.
+    /// The conversation differs from its session, which was continued here, or from which the tool
+    /// has removed something since.
     Differs,
-    /// It ran behind rejoin, so its session is there.
+    /// The conversation ran behind rejoin, so its session is there.
     Recorded,
-    /// The user has deleted its session, which is in the trash.
+    /// The user has deleted the conversation's session, which is in the trash.
     Deleted,
-    /// It has no prompt, or it is a part of another one.
+    /// The conversation has no prompt, or is a part of another one.
     Empty,
 }
 
@@ -93,7 +93,7 @@ impl<'a> Importer<'a> {
         })
     }
 
-    /// The same, which masks keys and tokens in what it writes.
+    /// Sets whether keys and tokens are masked in what the importer writes.
     #[must_use]
     pub fn redacting(mut self, redacts: bool) -> Self {
         self.redactor = redacts.then(Redactor::default);
@@ -352,7 +352,7 @@ impl<'a> Comparison<'a> {
         let next = next.filter(|next| next.kind == record.kind);
         match next {
             Some(next) if is_masked(&next.payload, record.payload) => {}
-            // It may be known only later which call has started a subagent.
+            // The call that has started a subagent may become known only later.
             Some(_) if !session.is_empty() && record.kind == Kind::Update => {}
             _ if session.is_empty() => self.differs = true,
             _ => history.clear(),

@@ -49,7 +49,7 @@ pub struct LiveSources {
 }
 
 impl LiveSources {
-    /// These sources, in these places. Reads nothing yet.
+    /// The conversations of these sources, in these places. Reads nothing yet.
     pub fn new(sources: Vec<&'static Source>, places: Places) -> Self {
         Self {
             sources,
@@ -75,7 +75,7 @@ impl LiveSources {
             Err(error) => {
                 let path = found.path.display();
                 tracing::debug!(%path, %error, "cannot list a conversation");
-                // One that is too long stays so.
+                // A file that is too long stays so.
                 let is_long = error.kind() == std::io::ErrorKind::FileTooLarge;
                 return is_long.then(|| ReadFile {
                     file: file.clone(),
@@ -161,13 +161,14 @@ impl LiveSources {
         }
         let importer = Importer::new(store, catalog, &self.places.home)?;
         match importer.import(source, &found) {
-            // It is being continued here.
+            // The session is being continued here.
             Err(ImportError::Store(StoreError::InUse { .. })) => Ok(()),
             done => done.map(|_| ()),
         }
     }
 
-    /// The same; logs why it fails.
+    /// Makes a listed conversation a session of the store, or extends that, as
+    /// [`follow`](Self::follow) does; logs why it fails.
     pub fn follow_logged(&self, store: &Store, catalog: &Catalog, id: &SessionId) {
         if let Err(error) = self.follow(store, catalog, id) {
             let error = with_causes(&error);

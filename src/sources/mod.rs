@@ -59,7 +59,7 @@ pub struct Source {
 /// How a tool keeps its conversations.
 #[derive(Debug)]
 enum Reader {
-    /// One file for each.
+    /// A file for each conversation.
     Files {
         /// Whether a file below the folder is a conversation: its path from there.
         is_conversation: fn(&Path) -> bool,
@@ -282,7 +282,7 @@ impl Source {
         search
     }
 
-    /// The same in any order.
+    /// The conversations of the tool, in any order.
     fn search(&self, places: &Places) -> Search {
         let root = (self.root)(places);
         let mut search = Search::default();

@@ -247,7 +247,7 @@ fn call(builder: &mut Builder, at: Timestamp, part: &Value) {
     let ok = match state["status"].as_str() {
         Some("completed") => exit.is_none_or(|code| code == 0) && name != "invalid",
         Some("error") => false,
-        // It was never finished.
+        // The call was never finished.
         _ => return,
     };
     let file = &metadata["filediff"];

@@ -87,8 +87,8 @@ impl Seen {
 }
 
 impl LiveSources {
-    /// The same as [`scan`](Self::scan), unless that was done within this time: for searches, which
-    /// follow each other as somebody types.
+    /// Scans as [`scan`](Self::scan) does, unless that was done within this time: for searches,
+    /// which follow each other as somebody types.
     pub fn scan_again_after(
         &self,
         time: Duration,

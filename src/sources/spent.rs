@@ -63,12 +63,13 @@ impl Spent {
     }
 }
 
-/// What the answers of a conversation have cost.
+/// The costs of a conversation's answers.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    /// Those of the turn, by their ids: tools record a message in several parts.
+    /// The costs of the messages of the turn, by their ids: tools record a message in several
+    /// parts.
     turn: BTreeMap<String, Spent>,
-    /// Of all turns so far.
+    /// The sum of all turns so far.
     cost: f64,
 }
 

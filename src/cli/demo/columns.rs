@@ -77,7 +77,7 @@ pub(super) fn print(
     Ok(())
 }
 
-/// One entry in one line.
+/// An entry on one line.
 fn cell(entry: &Entry) -> String {
     let text = match entry {
         Entry::Message { role, blocks, .. } => {

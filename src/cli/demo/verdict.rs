@@ -6,13 +6,13 @@ use crate::cli::exit::Failure;
 use crate::protocol::Role;
 use crate::record::transcript::Entry;
 
-/// Whether a replay shows what was seen live.
+/// The result of comparing a replay with what was seen live.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Entry by entry the same.
+    /// All entries are equal; their number.
     Equal(usize),
-    /// The same, plus this many characters at the very end: they were in the log already, but had
-    /// not left the process when it was killed.
+    /// All entries are equal, and the last one has this many more characters at its end: they were
+    /// in the log already, but had not left the process when it was killed.
     Ahead(usize, usize),
     /// The entry at which they differ, counted from 1.
     Different(usize),

@@ -1,4 +1,4 @@
-//! The store: where it is, whether it can be written, what is in it, and what it is on.
+//! The store: its place, whether it can be written, its content and file system.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -150,10 +150,10 @@ fn are(number: usize, thing: &str) -> String {
     format!("{} {verb}", count(number, thing))
 }
 
-/// What the beginning of a log says.
+/// The state of a log by its beginning.
 #[derive(PartialEq, Eq)]
 enum State {
-    /// It can be read; the agent that is named in it.
+    /// The log can be read; the agent that is named in it.
     Fine(Option<String>),
     Newer,
     Damaged,

@@ -158,7 +158,7 @@ fn import(
                 tally.damaged += report.damaged;
                 tally.keep_secrets += usize::from(report.keeps_secrets);
             }
-            // One that is being continued here is not touched.
+            // A session that is being continued here is not touched.
             Err(ImportError::Store(StoreError::InUse { .. })) => {
                 *tally.outcomes.entry(Outcome::Differs).or_default() += 1;
             }

@@ -62,7 +62,7 @@ pub(super) fn run(
         let stop = stop_signal().map_err(Failure::cannot_start)?;
         tokio::pin!(stop);
         let (sender, mut said) = mpsc::channel(64);
-        // It is not waited for: the store is sound whenever the process ends.
+        // Nothing waits for the thread: the store is sound whenever the process ends.
         std::thread::spawn(move || follower.run(&sender));
         loop {
             tokio::select! {
@@ -157,7 +157,7 @@ impl Follower {
                 .retain(|found| self.read.get(&key(found)) != Some(&found.modified));
             let (mut lines, mut read) = (Vec::new(), Vec::new());
             let tally = import(&importer, source, search, |found, outcome| {
-                // One that is in use, or cannot be read, is tried again.
+                // A conversation that is in use, or cannot be read, is tried again.
                 if found.modified.as_millis() + RESOLUTION < now {
                     read.push((key(found), found.modified));
                 }

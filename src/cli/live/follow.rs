@@ -36,7 +36,7 @@ pub(super) enum Change {
     Grown,
     /// The agent asks for permission.
     Asked(Asked),
-    /// It no longer does.
+    /// The agent no longer asks for the permission with this id.
     Withdrawn(String),
     /// The user has typed this.
     Typed(String),
@@ -185,7 +185,7 @@ impl<'a, 'o> View<'a, 'o> {
             let is_turn = matches!(part, Part::Turn(..));
             let painted = painter.part(part).into_iter();
             let painted = painted.map(|line: Line| line.text(look.colour));
-            // One blank line is enough.
+            // A single blank line is enough.
             for line in painted {
                 if !(line.is_empty() && lines.last().map_or(!is_turn, String::is_empty)) {
                     lines.push(line);

@@ -168,7 +168,7 @@ fn state(live: &Live, session: &LiveSession) -> (&'static str, Style) {
 /// The names of a session's clients.
 fn clients(live: &Live, session: &LiveSession) -> Vec<String> {
     let Some(process) = live.process_of(session) else {
-        // That is all that is known then.
+        // Nothing but the name in the lock's hint is known then.
         return session.holder.client.iter().cloned().collect();
     };
     let has_it = process

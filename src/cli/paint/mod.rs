@@ -65,7 +65,7 @@ impl Line {
         }
     }
 
-    /// The same line behind another one.
+    /// The line behind another one.
     pub(in crate::cli) fn behind(self, mut first: Self) -> Self {
         first.0.extend(self.0);
         first

@@ -57,7 +57,7 @@ impl OtherTools {
         read.map_err(|error| unread(&error))
     }
 
-    /// Those that are no sessions of the store.
+    /// The conversations that are no sessions of the store.
     pub(in crate::cli) fn ids(&self) -> Result<Vec<SessionId>, Failure> {
         let ids = self.catalog.ids_of_tools();
         ids.map_err(|error| unread(&error))
@@ -237,7 +237,8 @@ impl<'a> Context<'a> {
         self.reading_from(&self.catalog, work)
     }
 
-    /// The same with the catalog for searches.
+    /// Runs `work` on this catalog, such as the one for searches, which may have to read all
+    /// sessions first, and says so if it takes long.
     pub(super) fn reading_from<T>(&self, catalog: &Catalog, work: impl FnOnce(&Catalog) -> T) -> T {
         let doing = || {
             let sessions = self.store.ids().map_or(0, |ids| ids.len());

@@ -59,7 +59,7 @@ fn or_force(failure: Failure, args: &Args) -> Failure {
     if failure.code() != IN_USE {
         failure
     } else if args.force {
-        // It was stopped, and opened again since, or cannot be stopped from here.
+        // The session was stopped, and opened again since, or cannot be stopped from here.
         failure.hint("close the session there first")
     } else {
         failure.hint("close the session there first, or add `--force`")

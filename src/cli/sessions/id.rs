@@ -25,7 +25,8 @@ pub(in crate::cli) fn find(context: &Context<'_>, text: &str) -> Result<SessionI
     }
 }
 
-/// The same, also among the conversations that other tools keep, for commands that show one.
+/// The session with this name as for [`find`], or the conversation of another tool, for commands
+/// that show one.
 pub(in crate::cli) fn find_readable(
     context: &Context<'_>,
     text: &str,
@@ -48,7 +49,7 @@ fn find_of_tools(context: &Context<'_>, text: &str) -> Result<Option<SessionId>,
     pick(context, text, &listed.map_err(|error| failed(&error))?)
 }
 
-/// That nothing changes what another tool keeps.
+/// The failure for a command that would change a conversation of another tool.
 fn read_only(context: &Context<'_>, id: &SessionId) -> Failure {
     let tools = context.tools().ok().flatten();
     let tool = tools.and_then(|tools| tools.tool_of(id));
@@ -62,7 +63,7 @@ fn read_only(context: &Context<'_>, id: &SessionId) -> Failure {
     ))
 }
 
-/// The same among those of the store, also for sessions that are only in the trash.
+/// The session of the store with this name as for [`find`], also if it is only in the trash.
 pub(super) fn find_anywhere(context: &Context<'_>, text: &str) -> Result<SessionId, Failure> {
     if let Some(id) = find_stored(context, text)? {
         return Ok(id);
@@ -107,7 +108,7 @@ fn find_stored(context: &Context<'_>, text: &str) -> Result<Option<SessionId>, F
     let mut listed = context
         .reading(|catalog| candidates(catalog, false))
         .map_err(|error| failed(&error))?;
-    // Those without a prompt are in no list.
+    // Sessions without a prompt are in no list.
     listed.extend(ids.into_iter().map(Candidate::unlisted));
     pick(context, text, &listed)
 }
@@ -156,7 +157,7 @@ fn unknown(context: &Context<'_>, text: &str) -> Failure {
     }
 }
 
-/// The same for a name that is not in the trash either.
+/// The failure for a name that is not in the trash either.
 fn nowhere(text: &str) -> Failure {
     there_is_none(text).hint("run `rejoin sessions list` to see available sessions")
 }

@@ -216,7 +216,7 @@ pub(super) fn more(
     output.line(text)
 }
 
-/// The same without what it is doing.
+/// A session as people see it in a list, without what it is doing.
 pub(super) fn row(session: &Listed, short: Short, look: &Look, now: Timestamp) -> Row {
     let summary = &session.summary;
     let used = Timestamp::parse(last_used(summary));
@@ -263,7 +263,7 @@ pub(in crate::cli) fn folder(cwd: Option<&Path>) -> Result<Option<String>, Failu
     Ok(cwd.map(|cwd| path::normalize(&cwd.to_string_lossy())))
 }
 
-/// The same, with the tool that it is from.
+/// A session on one line, for programs, with the tool that it is from.
 fn line_with_tool(session: &Listed) -> String {
     let source = &session.summary.source;
     let tool = name_of(source).map_or_else(|| one_line(source), str::to_owned);
@@ -275,7 +275,7 @@ pub(super) fn line(session: &Listed) -> String {
     let summary = &session.summary;
     let title = summary.title.as_deref().unwrap_or(UNTITLED);
     let prompts = match (summary.prompts, &summary.tool) {
-        // They were not counted yet.
+        // The prompts were not counted yet.
         (0, Some(_)) => "-".to_owned(),
         (prompts, _) => count(prompts as usize, "prompt"),
     };

@@ -92,7 +92,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         Command::Pick | Command::Rename(_) | Command::Delete(_) => sources::usual(global)?,
         _ => None,
     };
-    // These only say that they change nothing of other tools.
+    // Commands that only say that they change nothing of other tools.
     let changes = matches!(args.command, Command::Rename(_) | Command::Delete(_));
     let shows_tools = !changes && live.as_ref().is_some_and(|live| live.are_there());
     if !shows_tools && !store::is_there(&root, &sys)? {

@@ -15,7 +15,7 @@ use super::trash::Content;
 /// Help about an argument that names a session.
 pub(in crate::cli) const SESSION: &str =
     "The session: its ID or the beginning or end of it, `last`, or a part of its title";
-/// The same for several sessions.
+/// Help about an argument that names several sessions.
 pub(super) const SESSIONS: &str =
     "The sessions: their IDs or the beginnings or ends of them, `last`, or parts of their titles";
 
@@ -54,7 +54,7 @@ impl Candidate {
         }
     }
 
-    /// One in no list.
+    /// A session that is in no list.
     pub(super) fn unlisted(id: SessionId) -> Self {
         Self {
             id,
@@ -219,7 +219,7 @@ fn is_part(id: &SessionId, text: &str) -> bool {
 pub(in crate::cli) struct Short(usize);
 
 impl Short {
-    /// That distinguishes these IDs.
+    /// The length of the short forms that distinguishes these IDs.
     pub(in crate::cli) fn of<'a>(ids: impl IntoIterator<Item = &'a SessionId>) -> Self {
         let mut ids: Vec<&str> = ids.into_iter().map(SessionId::as_str).collect();
         ids.sort_unstable_by(|a, b| a.bytes().rev().cmp(b.bytes().rev()));

@@ -82,7 +82,7 @@ fn restore_all(
     trashed: Vec<Trashed>,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    // They are sorted by time, so the newest comes last and replaces the others.
+    // The logs are sorted by time, so the newest comes last and replaces the others.
     let newest: BTreeMap<SessionId, Trashed> = trashed
         .into_iter()
         .map(|trashed| (trashed.id.clone(), trashed))

@@ -104,7 +104,7 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
             let page = catalog.hits(&query, cursor.as_deref(), &|| false)?;
             found.extend(page.hits);
             cursor = page.next_cursor;
-            // One more shows that there are more.
+            // An additional session shows that there are more.
             if cursor.is_none() || by_session(&found).count() > limit {
                 return Ok(found);
             }

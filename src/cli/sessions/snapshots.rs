@@ -234,7 +234,7 @@ fn check(file: &str, commands: &[&[&str]]) {
     check_commands(file, &commands);
 }
 
-/// The same with commands by their names.
+/// Compares what commands with these names print, in several widths, with a stored file.
 pub(in crate::cli) fn check_commands(file: &str, commands: &[(&str, &Command<'_>)]) {
     let stored = Stored::new();
     let mut text = String::new();

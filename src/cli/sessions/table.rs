@@ -132,7 +132,7 @@ impl Table {
         }
     }
 
-    /// The same with titles in this style.
+    /// The table with titles in this style.
     pub(super) fn with_titles(self, title: Style) -> Self {
         Self { title, ..self }
     }

@@ -364,7 +364,7 @@ impl<'d> Entry<'d> {
         self.member.value.as_object()
     }
 
-    /// One of its members.
+    /// The member of the entry with this name.
     pub(super) fn member(self, name: &str) -> Option<&'d ObjectProp<'d>> {
         self.object()?.get(name)
     }

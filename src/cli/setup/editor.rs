@@ -23,12 +23,12 @@ pub(in crate::cli) struct Folders {
     home: PathBuf,
     /// `~/.config`, or what takes its place.
     config: PathBuf,
-    /// The same for programs that follow their system more closely.
+    /// The configuration folder of programs that follow their system more closely.
     native: PathBuf,
 }
 
 impl Folders {
-    /// Those of the user; none if the home folder is unknown.
+    /// The folders of the user; none if the home folder is unknown.
     pub(in crate::cli) fn of_user() -> Option<Self> {
         let home = std::env::home_dir().filter(|home| home.is_absolute())?;
         let named = |name: &str| {

@@ -156,7 +156,7 @@ impl Setup<'_> {
         let shown = path_shown(file.path(), output);
         let document = parse(&file)?;
         let change = if self.args.undo {
-            // One that cannot be read, such as of a full disk, is no reason to leave everything.
+            // A copy that cannot be read, such as of a full disk, is no reason to leave everything.
             let kept: Vec<_> = kept.iter().filter_map(|kept| parse(kept).ok()).collect();
             wrapping::unwrap(&document, &kept)
         } else {

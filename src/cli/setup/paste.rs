@@ -61,7 +61,7 @@ fn adapter((id, title, command): &Wrapped) -> String {
         "gemini" => "gemini_cli",
         "kimi" => "kimi_cli",
         "goose" => "goose",
-        // It does nothing special.
+        // An adapter that does nothing special.
         _ => "opencode",
     };
     let (name, command) = (name_of(title), quoted(command, ", "));

@@ -42,8 +42,8 @@ impl Secrets {
         secrets
     }
 
-    /// Those in the members of an object, such as `env` and `args` of an agent or an MCP server.
-    /// `all` says whether each value is one.
+    /// Adds the secrets in the members of an object, such as `env` and `args` of an agent or an MCP
+    /// server. `all` says whether each value is one.
     fn add_members(&mut self, document: &Document<'_>, object: &Object<'_>, all: bool) {
         for member in &object.properties {
             let name = member.name.as_str();
@@ -204,7 +204,7 @@ mod tests {
                 r#""-u", "ada:k1", "-u", "ada""#,
                 r#""-u", "…", "-u", "ada""#,
             ),
-            // These are none.
+            // Arguments without secrets.
             (
                 r#""-m", "pro", "--port", "80""#,
                 r#""-m", "pro", "--port", "80""#,

@@ -11,28 +11,28 @@ use super::document::{Command, Document, Edit, Entry, Node};
 /// What entries that `setup` adds are named after their agents.
 const SUFFIX: &str = " (rejoin)";
 
-/// What happened to an entry.
+/// The outcome for an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// rejoin is now in front of its agent.
+    /// The agent now runs behind rejoin.
     Wrapped,
-    /// The same, but the agent's program was not found.
+    /// The agent now runs behind rejoin, but its program was not found.
     WrappedMissing,
-    /// It is new.
+    /// The entry is new.
     Added,
-    /// rejoin was in front of its agent already.
+    /// The agent ran behind rejoin already.
     Already,
-    /// The same, but rejoin is elsewhere now.
+    /// The agent ran behind rejoin already, but rejoin is elsewhere now.
     Corrected,
     /// The editor installs the agent itself, and its command is not known here.
     NoCommand,
-    /// Its command has no known form.
+    /// The entry's command has no known form.
     Unclear,
-    /// Its command is known not to speak ACP.
+    /// The entry's command is known not to speak ACP.
     NoAcp,
-    /// rejoin is no longer in front of its agent.
+    /// The agent no longer runs behind rejoin.
     Unwrapped,
-    /// It was added by `setup`, and is gone.
+    /// The entry was added by `setup`, and is gone.
     Removed,
 }
 

@@ -22,7 +22,7 @@ pub(super) enum Action {
     Session(ToSession),
     /// The answer comes later, together with the room that it has until it is written.
     Later(BoxFuture<'static, Later>),
-    /// The same, with something to keep until it is written.
+    /// The answer comes later, as in `Later`, with something to keep until it is written.
     Held(BoxFuture<'static, (Later, Hold)>),
 }
 

@@ -44,7 +44,7 @@ impl<'de> Deserialize<'de> for Blocks<'de> {
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
                 let mut blocks = Vec::new();
                 while let Some(block) = seq.next_element()? {
-                    // One too many is enough to reject the prompt.
+                    // A single block too many is enough to reject the prompt.
                     if blocks.len() <= BLOCKS {
                         blocks.push(block);
                     }

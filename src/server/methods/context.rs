@@ -19,7 +19,7 @@ use super::workspace::Servers;
 /// The longest id of another agent that is accepted, in bytes.
 const AGENT_ID_LIMIT: usize = 256;
 
-/// One connection, of either version of the protocol. Clones share it.
+/// A connection, of either version of the protocol. Clones share it.
 #[derive(Clone, Debug)]
 pub(in crate::server) struct Context(Arc<Shared>);
 

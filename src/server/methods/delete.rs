@@ -19,7 +19,7 @@ pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
             };
             return Ok(Action::session(id, name, request));
         }
-        // It may exist, so it must not be reported as deleted.
+        // The session may exist, so it must not be reported as deleted.
         Err(error) if !error.is_not_found() => return Err(error),
         // Deleting what does not exist succeeds, unless the id looks like an attempt at something
         // else.

@@ -162,7 +162,7 @@ fn with_session_index(result: &str) -> String {
 /// The client that sends these parameters, in the version that was chosen.
 pub(in crate::server) fn client(params: &str, version: ProtocolVersion) -> Client {
     let params: Value = serde_json::from_str(params).unwrap_or_default();
-    // It is `clientInfo` in version 1, and `info` in later ones.
+    // Name and version of the client are `clientInfo` in version 1, and `info` in later ones.
     let info = [&params["clientInfo"], &params["info"]]
         .into_iter()
         .find(|info| info.is_object());

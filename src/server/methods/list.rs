@@ -229,7 +229,7 @@ fn archive_filter(request: Option<ArchivedParam>) -> Result<Archived, Error> {
     }
 }
 
-/// The same folder in other worktrees, if one is given.
+/// The counterparts of a folder in the other worktrees of its repository, if a folder is given.
 fn worktrees(deps: &Deps, cwd: Option<&str>) -> Option<Vec<String>> {
     let disk = &*deps.sys.disk;
     cwd.map(|cwd| blocking(|| counterparts(disk, Path::new(cwd))))

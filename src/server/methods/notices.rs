@@ -28,7 +28,7 @@ const EACH: Duration = Duration::from_secs(1);
 /// How often to look for dead processes, and for changes that the system did not report.
 const CHECK: Duration = Duration::from_secs(10);
 
-/// The same while a session is at work, and where the system reports no changes of files.
+/// How often to look while a session is at work, and where the system reports no changes of files.
 const CHECK_OFTEN: Duration = Duration::from_secs(2);
 
 /// The task of one connection.

@@ -51,7 +51,7 @@ fn open(context: &Context, mut config: SessionConfig, replay: Replay) -> Result<
     let (id, import) =
         find(context, &name).inspect_err(|error| Context::log_not_found(&name, error))?;
     if import && matches!(replay, Replay::From(_)) {
-        // It gets the ids of its messages when it is imported.
+        // The messages of the session get their ids when it is imported.
         return Err(error::refused(&name, Refusal::ReplayStartNotFound));
     }
     context.name(&name, &id);
@@ -112,10 +112,10 @@ pub(super) fn find(context: &Context, name: &str) -> Result<(SessionId, bool), E
         return Err(error::not_found(name));
     }
     match (context.find(name), agents_session(context, name)) {
-        // It may be that it is being imported, and that this fails.
+        // The session may be under import now, which may fail.
         (Ok(id), Some(own)) if is_only_the_agents(context, &id, &own) => Ok((own, true)),
         (Ok(id), _) => Ok((id, false)),
-        // It may exist here under this name.
+        // The session may exist here under this name.
         (Err(error), _) if !error.is_not_found() => Err(error),
         (Err(_), Some(own)) => Ok((own, true)),
         (Err(error), None) => Err(error),

@@ -176,13 +176,13 @@ impl RowForm {
     }
 }
 
-/// By which names a client is notified.
+/// The set of names for the notifications to a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Names {
-    /// Those of the protocol's unstable methods.
+    /// Names of the protocol's unstable methods.
     #[default]
     Protocol,
-    /// Those of JetBrains' session index.
+    /// Names of JetBrains' session index.
     JetBrains,
 }
 
@@ -199,7 +199,7 @@ impl Names {
     pub(super) fn resync(self) -> Option<&'static str> {
         match self {
             Self::Protocol => Some(SESSION_LIST_RESYNC),
-            // These clients read their lists again from time to time.
+            // Clients of JetBrains read their lists again from time to time.
             Self::JetBrains => None,
         }
     }

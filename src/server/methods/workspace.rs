@@ -28,16 +28,18 @@ struct Params {
     mcp_servers: Option<Vec<Server>>,
 }
 
-/// Whether `mcpServers` is required.
+/// The rules for `mcpServers`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Servers {
-    /// It is, as for new and load in the schema; `null` is fine.
+    /// The member is required, as for new and load in the schema; `null` is fine.
     Required,
-    /// It may be absent, as for resume in the schema.
+    /// The member may be absent, as for resume in the schema.
     Optional,
-    /// It may be absent, but each server needs a type: version 2, for an engine of version 1.
+    /// The member may be absent, but each server needs a type: version 2, for an engine of version
+    /// 1, to which the parameters are converted.
     Typed,
-    /// The same for an engine of version 2.
+    /// The member may be absent, but each server needs a type: version 2, for an engine of version
+    /// 2.
     Native,
 }
 

@@ -124,7 +124,7 @@ pub enum Route<R> {
     Notify(Notified),
     /// The client is gone, and the owner goes on.
     Leave,
-    /// It is served here.
+    /// The actor that has received the request serves it.
     Here(Box<Request<R>>),
 }
 

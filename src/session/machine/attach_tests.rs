@@ -379,8 +379,8 @@ fn another_import_of_the_same_session_waits_for_the_first() {
         let served = effects!(machine, attached(Ok(imported())));
         assert!(served.ends_with(&format!("answer a: Resumed(Some(\"{{}}\")), {expected}")));
     }
-    // It is not imported again when it is closed, but it is when it could not be imported before,
-    // or is deleted.
+    // A session is not imported again when it is closed, but it is when it could not be imported
+    // before, or is deleted.
     let mut machine = Machine::default();
     effects!(machine, request(import("a", false)));
     effects!(machine, request(Request::Close("c")));

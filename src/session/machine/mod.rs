@@ -164,7 +164,7 @@ impl<R> Machine<R> {
     /// A request of the client.
     pub fn request(&mut self, request: Request<R>) -> Batch<R> {
         if let Request::WithdrawPrompt(id) = &request {
-            // One that was passed on is withdrawn with its request.
+            // A prompt that was passed to the owner is withdrawn with its request.
             return self.withdraw_prompt(id);
         }
         let is_cancel = matches!(request, Request::Cancel { .. } | Request::Leave(_));
@@ -286,7 +286,7 @@ impl<R> Machine<R> {
             };
         };
         if is_open && !was_open {
-            // It was opened for nothing.
+            // The session was opened for nothing.
             self.lifecycle = Lifecycle::Closed;
             let release = Effect::Release(CloseReason::Closed);
             return vec![release, Effect::Answer(reply, Err(refusal))];

@@ -29,7 +29,7 @@ fn a_prompt_after_a_cancellation_is_held_until_the_cancelled_turn_has_ended() {
     assert_eq!(effects!(machine, request(cancel())), "cancel turns");
     assert_eq!(effects!(machine, request(named("b"))), "");
     assert!(!machine.is_over());
-    // It is the active one from now on.
+    // The held prompt is the active one from now on.
     let second = "refuse c: there is already an active prompt execution";
     assert_eq!(effects!(machine, request(named("c"))), second);
     let ended = "append end and sync, answer a: Stopped(Cancelled)";

@@ -35,7 +35,7 @@ impl<R> Machine<R> {
             None => return Vec::new(),
         };
         if !self.lifecycle.is_open() || self.lifecycle.is_changing() {
-            // It is reported before the answer that is due.
+            // The state is reported before the answer that is due.
             return Vec::new();
         }
         vec![Effect::state(phase)]

@@ -17,7 +17,8 @@ macro_rules! effects {
 }
 pub(in crate::session) use effects;
 
-/// The same with the updates about what the session is doing.
+/// Calls the machine, and returns the effects of that call and of what follows, including the
+/// updates about what the session is doing.
 macro_rules! effects_and_states {
     ($machine:expr, $call:ident($($argument:expr),*)) => {{
         let batch = $machine.$call($($argument),*);
@@ -339,7 +340,7 @@ fn a_session_that_could_not_be_opened_is_released() {
         "release Closed, refuse l: session not found"
     );
     assert!(machine.is_over());
-    // One that was open stays so.
+    // A session that was open stays open.
     let mut machine = opened();
     machine.request(Request::Load("l", config()));
     assert_eq!(effects!(machine, failed(failed())), "refuse l: no space");

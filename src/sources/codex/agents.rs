@@ -39,7 +39,7 @@ pub(super) fn read(
         };
         let (bytes, _) = plain(&path, &bytes);
         let records = lines::objects(&bytes).objects;
-        // It may begin with a copy of the records of the thread that started it.
+        // The file may begin with a copy of the records of the thread that started the subagent.
         let is_copied = |record: &Value| turn(record).is_some_and(|turn| turns.contains(turn));
         let copied = records.iter().rposition(is_copied);
         let own = copied.and_then(|copied| {

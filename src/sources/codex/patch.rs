@@ -58,7 +58,7 @@ fn is_head(line: &str) -> bool {
     heads.iter().any(|head| line.starts_with(head))
 }
 
-/// One diff for each hunk.
+/// A diff for each hunk.
 fn hunks(path: &str, unified: &str) -> Vec<Value> {
     let mut hunks: Vec<Vec<&str>> = Vec::new();
     for line in unified.lines() {

@@ -11,7 +11,7 @@ use super::patch;
 pub(super) enum Tool {
     Command,
     Patch,
-    /// It continues another call.
+    /// A call that continues another call.
     Input,
     Other,
 }

@@ -231,7 +231,7 @@ impl<Q: Clone + PartialEq + Send + 'static, A: Send + 'static> Worker<Q, A> {
         }
     }
 
-    /// The same request may be made again.
+    /// Forgets the last request, so that it may be made again.
     fn forget(&mut self) {
         self.asked = None;
     }
@@ -290,7 +290,7 @@ fn preview(
     };
     parts::read(&mut reader, choice, &mut |part| {
         for line in painter.part(part) {
-            // One blank line is enough.
+            // A single blank line is enough.
             let repeats = shown.last().is_none_or(|last| *last == Line::default());
             if shown.len() < lines && !(repeats && line == Line::default()) {
                 shown.push(line);

@@ -28,7 +28,7 @@ type Hook = dyn Fn(&panic::PanicHookInfo<'_>) + Send + Sync;
 /// What happened on the terminal.
 pub(super) enum Input {
     Key(Key),
-    /// It has another size.
+    /// The terminal has another size.
     Size,
     /// Nothing that matters.
     None,

@@ -130,7 +130,7 @@ fn print(
         };
         for line in painter.part(part) {
             let text = line.text(look.colour);
-            // One blank line is enough.
+            // A single blank line is enough.
             if !(text.is_empty() && is_blank) {
                 output.line(&text)?;
             }

@@ -149,7 +149,7 @@ impl<'a> Painter<'a> {
         let mut painted = BTreeSet::new();
         self.entries(said.entries, said, &mut painted);
         for (id, subagent) in said.subagents {
-            // It was announced in an earlier part.
+            // A subagent that was announced in an earlier part.
             if !subagent.entries.is_empty() && !painted.contains(id.as_str()) {
                 let title = self.titles.get(id).cloned().unwrap_or_default();
                 self.subagent(id, &format!("{title} (continued)"), said, &mut painted);
