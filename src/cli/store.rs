@@ -115,7 +115,7 @@ fn no_folder(file: &Path, root: &Path) -> Failure {
         .hint("--store and REJOIN_STORE name the folder in which the sessions are")
 }
 
-/// The failure for a command that needs a store where there is none.
+/// The failure for a command that needs a store which does not exist.
 pub(super) fn missing(root: &Path) -> Failure {
     if place::is_address(root) {
         let shown = place::shown(root);
