@@ -82,7 +82,8 @@ impl Memory {
     pub(crate) fn save(&self) {
         if let Some(file) = &self.file {
             let text = serde_json::to_vec(self).expect("all of it is plain");
-            let new = file.with_extension("new");
+            // Other agents may write theirs at the same time.
+            let new = file.with_extension(format!("{}.new", std::process::id()));
             std::fs::write(&new, text).expect("the state can be written");
             std::fs::rename(&new, file).expect("the state can be written");
         }

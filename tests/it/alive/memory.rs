@@ -136,15 +136,16 @@ fn a_long_list_of_tools_takes_little_memory() {
     let live = stage.live();
     let process = live["sessions"][0]["pid"].as_u64().expect("it is open");
     let before = memory(process);
-    let turn = client.prompt(&session, "/tools");
-    let (shown, answer) = client.client.take(turn);
-    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
-    let shown = Value::from(shown).to_string();
-    assert!(
-        shown.contains("and more, which are not used"),
-        "{}",
-        shown.len()
-    );
+    // On a busy machine the server may need longer than a turn waits for it.
+    until(|| {
+        let turn = client.prompt(&session, "/tools");
+        let (shown, answer) = client.client.take(turn);
+        assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+        let shown = Value::from(shown).to_string();
+        let is_cut = shown.contains("and more, which are not used");
+        is_cut.then_some(()).ok_or(shown)
+    })
+    .expect("there are more tools than are used");
     let peak = fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
     let peak = peak.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let peak: u64 = peak

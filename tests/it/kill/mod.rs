@@ -13,6 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 
 use crate::support::env;
+use crate::support::place;
 use crate::support::sessions::logged::survivors;
 use crate::support::sessions::random::Random;
 use process::{Kill, Modes, Process};
@@ -64,6 +65,7 @@ pub(crate) fn case(seed: u64, store: &Path) {
             }
         }
         sessions = process.kill();
+        place::at(store).await_idle().unwrap();
         survivors(&after::store(store), &mut sessions);
         after::verify(store);
     }

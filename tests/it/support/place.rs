@@ -35,6 +35,10 @@ pub(crate) trait Place {
     /// Waits until the process that has a session open is ending, or has released it.
     fn await_ending(&self, session: &str) -> Result<(), String>;
 
+    /// Waits until nothing is under way for a process that was killed: a database may still perform what
+    /// the process had sent.
+    fn await_idle(&self) -> Result<(), String>;
+
     /// How many things there are of this kind: `sessions` or `trash`.
     fn count(&self, kind: &str) -> usize;
 
@@ -124,6 +128,10 @@ impl Place for Folder {
             }
             _ => Ok(()),
         })
+    }
+
+    fn await_idle(&self) -> Result<(), String> {
+        Ok(())
     }
 
     fn count(&self, kind: &str) -> usize {

@@ -144,6 +144,15 @@ impl Place for Rows {
         })
     }
 
+    fn await_idle(&self) -> Result<(), String> {
+        let sql = "SELECT query FROM pg_stat_activity
+                   WHERE pid <> pg_backend_pid() AND strpos(query, $1) > 0";
+        until(|| match self.ask(sql, &[&self.schema])?.first() {
+            Some(row) => Err(format!("a connection is left: {}", row.get::<_, String>(0))),
+            None => Ok(()),
+        })
+    }
+
     fn count(&self, kind: &str) -> usize {
         let sql = match kind {
             "trash" => "SELECT FROM @.session WHERE state = 't' UNION ALL SELECT FROM @.torn",
