@@ -59,6 +59,12 @@ impl Store {
         self.context.medium.empty_trash(before)
     }
 
+    /// Whether this process may remove sessions permanently: a role of a database may have to leave that
+    /// to others.
+    pub fn may_remove(&self) -> Result<bool, StoreError> {
+        self.context.medium.may_remove()
+    }
+
     /// How many files [`empty_trash`](Self::empty_trash) would remove.
     pub fn count_trash_before(&self, before: Timestamp) -> Result<usize, StoreError> {
         self.context.medium.count_trash(before)

@@ -154,6 +154,11 @@ fn remove(
     let until = age.map_or(all, |age| long_before(context.sys.clock.now(), age));
     let found = Amount::before(store, until)?;
     if !found.is_empty() {
+        if !store.may_remove()? {
+            let text = "this role of the database may not remove sessions permanently";
+            let hint = "let the owner of the tables, or a role that was granted `janitor`, empty the trash";
+            return Err(Failure::new(text).hint(hint));
+        }
         let question = format!("Remove what is in the trash for good ({})?", found.count());
         confirm(yes, &question)?;
     }

@@ -137,6 +137,11 @@ pub(in crate::store) trait Medium: Send + std::marker::Sync + fmt::Debug {
     /// removed. What another process is using remains.
     fn empty_trash(&self, before: Timestamp) -> Result<u64, StoreError>;
 
+    /// Whether this process may remove sessions permanently.
+    fn may_remove(&self) -> Result<bool, StoreError> {
+        Ok(true)
+    }
+
     /// Makes logs in which nobody has prompted since `before` shorter to store and faster to read,
     /// without a change of their bytes; some at a time. False if none is left.
     fn join_blocks(&self, before: Timestamp) -> Result<bool, StoreError> {

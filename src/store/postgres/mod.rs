@@ -320,6 +320,10 @@ impl Medium for Postgres {
         self.tables()?.empty_trash(before)
     }
 
+    fn may_remove(&self) -> Result<bool, StoreError> {
+        self.tables()?.may_remove()
+    }
+
     fn join_blocks(&self, before: Timestamp) -> Result<bool, StoreError> {
         self.tables()?.join_blocks(before)
     }

@@ -10,6 +10,7 @@ use tokio_postgres::Row;
 
 use super::cluster;
 use super::logs::{header, new_id, open, texts, update};
+use crate::support::command::fails;
 use crate::support::rows::Rows;
 
 /// A store with roles of its own, by these names with the name of its schema behind.
@@ -86,6 +87,9 @@ fn a_writer_changes_nothing_in_a_log() {
     store.restore(&id).unwrap();
     assert!(store.trash(&id).unwrap());
     assert!(store.erase(&id).is_err());
+    let empty = ["sessions", "trash", "empty", "--yes"];
+    fails(&stage.place_of("writer"), &empty, 1, "granted `janitor`");
+    assert_eq!(store.trashed().unwrap().len(), 1);
     stage
         .owner
         .run(&format!("GRANT writer_{0} TO janitor_{0}", stage.schema))
