@@ -121,14 +121,14 @@ pub(super) struct Turns {
     short_size: usize,
     /// How many of these have only their first words.
     shrunk: usize,
-    /// What was done in turns that no longer fit in full.
+    /// The steps of the agent's work in turns that no longer fit in full.
     pub(super) trail: Trail,
     /// The newest turns.
     pub(super) full: VecDeque<Turn>,
     full_size: usize,
     /// The latest plan, line by line.
     pub(super) plan: Vec<String>,
-    /// What the user was asked in the last turn.
+    /// The questions to the user in the last turn.
     questions: Questions,
     /// How the reader gets what is left out.
     pub(super) more: Option<String>,
@@ -177,7 +177,7 @@ impl Turns {
         self.questions = Questions::default();
     }
 
-    /// What the user has not answered.
+    /// The questions that the user has not answered.
     pub(super) fn questions(&self) -> impl Iterator<Item = &Clip> {
         self.questions.open()
     }

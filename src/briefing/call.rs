@@ -210,7 +210,7 @@ impl Call {
         details
     }
 
-    /// What it did, for the trail: one step for a command, or one for each file.
+    /// The steps of the call, for the trail: one for a command, or one for each file.
     pub(super) fn steps(&self) -> Vec<Step> {
         let verb = match self.kind.as_deref() {
             Some("execute") => "ran",

@@ -27,7 +27,7 @@ pub(super) enum Detail {
 pub(super) struct Lines<'a> {
     /// The agents that answered.
     pub(super) agents: &'a [String],
-    /// What the lines that are not content begin with.
+    /// The beginning of lines that are not content.
     pub(super) mark: String,
     /// The number of the last turn, which may go on.
     pub(super) last: Option<u64>,
@@ -111,7 +111,7 @@ impl Lines<'_> {
         }
     }
 
-    /// What the user said, in at most so many bytes.
+    /// The text of the user in a turn, in at most `room` bytes.
     pub(super) fn user(&self, turn: &Turn, room: Option<usize>) -> String {
         let room = room.unwrap_or(usize::MAX);
         let mut text = match turn.number {
@@ -227,7 +227,7 @@ impl Lines<'_> {
         text + &self.ending(&short.end, short.number)
     }
 
-    /// What the user said in a turn, on one line.
+    /// The text of the user in a turn, on one line.
     pub(super) fn said(&self, short: &Short) -> String {
         match short.number {
             0 => self.line("before the first turn, in short"),

@@ -243,7 +243,7 @@ impl Page<'_> {
         })
     }
 
-    /// What the user said first, if that turn is left out.
+    /// The first text of the user, in at most `room` bytes, if that turn is left out.
     fn start(&self, room: usize) -> String {
         let Some((number, said)) = &self.turns.start else {
             return String::new();
@@ -255,7 +255,7 @@ impl Page<'_> {
         if text.is_empty() { text } else { line + &text }
     }
 
-    /// What was done in turns that are not shown in full.
+    /// The steps of turns that are not shown in full, in at most `room` bytes.
     fn trail(&self, trail: &Trail, room: usize) -> String {
         let head = self
             .lines
@@ -283,7 +283,7 @@ impl Page<'_> {
         self.lines.line("the current plan") + &on_lines(&self.turns.plan.join("\n"))
     }
 
-    /// What the user was asked and has not answered.
+    /// The questions that the user has not answered.
     fn questions(&self) -> String {
         let ask = |question: &Clip| {
             let line = self.lines.line("the user has not answered this question");

@@ -1,4 +1,4 @@
-//! What the user was asked and has not answered: requests for permission and for input.
+//! Questions that the user has not answered: requests for permission and for input.
 
 use crate::json::{text_elements, text_member};
 

@@ -196,7 +196,7 @@ pub(super) fn block_text(block: &str) -> Option<&str> {
     string_body(text_member(block, "text")?).filter(|_| kind == Some("text"))
 }
 
-/// What a content block that is not text is, how large it is, and where it came from.
+/// A description of a content block that is not text: its type, size and origin.
 pub(super) fn block_name(block: &str) -> String {
     let inner = text_member(block, "resource").unwrap_or(block);
     let word = |key| short_member(inner, key, WORD);

@@ -1,5 +1,5 @@
-//! What was done in the turns that a briefing does not show in full: commands, and the files that
-//! were read and changed, in order, each once.
+//! The steps of turns that a briefing does not show in full: commands, and the files that were read
+//! and changed, in order, each once.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,7 +9,7 @@ const OVERHEAD: usize = 96;
 /// A step of the agent's work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Step {
-    /// What was done with it.
+    /// The verb of the step, such as `ran` or `read`.
     pub(super) verb: &'static str,
     /// The command or the file.
     pub(super) what: String,

@@ -21,7 +21,7 @@ const USER: usize = 2000;
 const REPLY: usize = 800;
 /// How much is kept of each in a turn of a line, in characters.
 const WORDS: usize = 240;
-/// What the program's own messages begin with: the agent did not say them.
+/// The beginning of the program's own messages: the agent did not say them.
 const NOTE: &str = "[rejoin] ";
 /// The longest error that is shown, and the longest id of a message, in characters.
 const ERROR: usize = 300;
@@ -123,9 +123,9 @@ pub(super) struct Turn {
     pub(super) number: u64,
     /// The number of the answer among the turns of the history.
     pub(super) answer: u64,
-    /// What the user said.
+    /// The content of the user's message.
     pub(super) user: Vec<Item>,
-    /// What the agent said and did.
+    /// The messages and tool calls of the agent.
     pub(super) items: VecDeque<Item>,
     /// The agent that answered, by its index among all agents.
     pub(super) agent: Option<usize>,
@@ -144,7 +144,7 @@ pub(super) struct Turn {
     dropped: u64,
     /// The message that the last text belongs to.
     message: Option<String>,
-    /// What the calls did that were dropped.
+    /// The steps of calls that were dropped.
     trail: Trail,
     /// If only some items are read: which.
     window: Option<Items>,
@@ -379,7 +379,7 @@ impl Turn {
         (self.left_out.0 + others, self.left_out.1 + calls)
     }
 
-    /// What the user said, as a text of about so many bytes.
+    /// The text of the user in about `most` bytes.
     pub(super) fn said(&self, most: usize) -> Clip {
         let mut said = Clip::new(most);
         for (at, item) in self.user.iter().enumerate() {
@@ -391,7 +391,8 @@ impl Turn {
         said
     }
 
-    /// What its first `items` tool calls and messages did, and what was dropped before them.
+    /// The steps of the first `items` tool calls and messages, after those that were dropped before
+    /// them.
     pub(super) fn steps(&self, items: usize) -> impl Iterator<Item = Step> {
         let dropped = self.trail.steps().cloned();
         let calls = self.items.iter().take(items).flat_map(|item| match item {
@@ -417,7 +418,7 @@ pub(super) struct Short {
     pub(super) number: u64,
     pub(super) answer: u64,
     pub(super) agent: Option<usize>,
-    /// What the user said, and the agent's last message, clipped.
+    /// The text of the user, and the agent's last message, clipped.
     pub(super) user: Clip,
     pub(super) reply: Clip,
     pub(super) calls: u64,

@@ -23,7 +23,7 @@ pub struct Position {
 pub struct Shown {
     /// Each turn's number and its text.
     pub turns: Vec<(u64, String)>,
-    /// What lines begin with that are not content.
+    /// The beginning of lines that are not content.
     pub mark: String,
     /// Where to go on; none at the end of the conversation.
     pub next: Option<Position>,

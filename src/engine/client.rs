@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::json::string_member;
 use crate::protocol::method::ELICITATION_CREATE;
 
-/// What the client can do for an engine.
+/// The client's capabilities that matter to an engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(

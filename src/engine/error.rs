@@ -21,7 +21,7 @@ pub struct EngineError {
     /// The JSON-RPC error code. Never -32000, which clients take for a request to sign in, unless
     /// the agent behind the engine sent it.
     pub code: i32,
-    /// What went wrong, in one line.
+    /// The message, in one line.
     pub message: String,
     /// Further details, as JSON text.
     pub data: Option<String>,

@@ -169,14 +169,14 @@ pub trait Engine: Send + Sync + fmt::Debug {
     }
 }
 
-/// What an engine gets when a session is opened.
+/// The session and its surroundings, for an engine that opens it.
 #[derive(Clone, Debug)]
 pub struct Opening {
     /// The session's id.
     pub session: SessionId,
     /// Its workspace and the parameters of the request.
     pub config: SessionConfig,
-    /// What the client can do for an engine.
+    /// The client's capabilities that matter to the engine.
     pub client: ClientCapabilities,
     /// The earlier part of the conversation.
     pub history: Arc<dyn History>,
@@ -296,7 +296,7 @@ pub enum Attach {
 pub struct Attached {
     /// The members of the response besides the session's id: the JSON text of an object.
     pub answer: Option<String>,
-    /// What the log records about the agent's session id: the payload of an `inner` record.
+    /// The record of the agent's session id: the payload of an `inner` record.
     pub agent_session_id: Option<String>,
     /// How the agent was attached to the session, in one word.
     pub way: Option<&'static str>,
@@ -347,7 +347,7 @@ pub struct ListedTimes {
 pub struct Called {
     /// The result, as JSON text.
     pub result: String,
-    /// What is to be logged and not sent: the client learns it from the result.
+    /// Snapshots to be logged and not sent: the client learns of them from the result.
     pub info: Block,
     /// Updates to be logged and sent to the client before the result.
     pub updates: Block,

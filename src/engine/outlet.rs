@@ -27,7 +27,7 @@ pub trait Filter: fmt::Debug + Send + Sync {
     fn filter(&self, event: EngineEvent) -> Option<EngineEvent>;
 }
 
-/// What an engine sends, in order.
+/// An event from an engine; events keep their order.
 #[derive(Debug)]
 pub enum EngineEvent {
     /// For the log; most of it is also for the client.

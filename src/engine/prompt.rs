@@ -117,7 +117,8 @@ fn is_cancelled(object: &str) -> bool {
     json::text_member(object, "stopReason") == Some("\"cancelled\"")
 }
 
-/// What an update about the state says of the end of a turn. An error needs no stop reason.
+/// The members of an update about the state that describe the end of a turn. An error needs no stop
+/// reason.
 fn reported(params: &str) -> String {
     let update = json::text_member(params, "update").unwrap_or("{}");
     let failed = json::text_member(update, "error").is_some_and(|error| error.starts_with('{'));

@@ -1,4 +1,4 @@
-//! What the server and an engine that wraps an agent exchange, besides conversations.
+//! Values that the server and an engine that wraps an agent exchange, besides conversations.
 
 use super::error::EngineError;
 

@@ -15,7 +15,7 @@ use crate::store::{DamageReport, Reader, Scan, StoreError};
 /// How a conversation is exported.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options<'a> {
-    /// What masks keys and tokens, if they are to be masked.
+    /// Masks keys and tokens, if they are to be masked.
     pub redact: Option<&'a Redactor>,
     /// Only the last turns, this many of them.
     pub last: Option<u64>,
@@ -50,7 +50,7 @@ pub(super) enum Event<'a> {
     Damage(&'a DamageReport),
 }
 
-/// What is known of a session as a whole. `scan` is what was read of its log.
+/// A description of a session as a whole, from `scan`, the reading of its log.
 pub(super) fn about(
     reader: &mut Reader,
     scan: &Scan,
@@ -94,7 +94,7 @@ fn expect_titles(reader: &mut Reader, scan: &Scan, redactor: &Redactor) -> Resul
     Ok(())
 }
 
-/// What is read of a log.
+/// The part of a log that is read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Range<'a> {
     /// How many of the first turns are left out.

@@ -1,4 +1,4 @@
-//! What a change of a file looks like, line by line.
+//! The changes of a file, line by line.
 
 /// How many unchanged lines are shown around a change.
 const CONTEXT: usize = 3;

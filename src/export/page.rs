@@ -59,7 +59,7 @@ pub fn stats_page(stats: &Value) -> String {
     [&before, data(&stats.to_string()).as_str(), after].concat()
 }
 
-/// What precedes the data of a page, with its title, and what follows it.
+/// The text before the data of a page, with its title, and the text after it.
 fn split<'a>(page: &'a str, title: &str) -> (String, &'a str) {
     let (before, after) = page.split_once(DATA).unwrap_or((page, ""));
     (before.replacen(TITLE, &escaped(title), 1), after)

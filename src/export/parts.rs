@@ -28,11 +28,11 @@ pub const NO_END: &str = "The turn has no end in the log.";
 /// A part of a conversation.
 #[derive(Debug)]
 pub enum Part<'a> {
-    /// What is known of the session as a whole, first: `session` in `docs/export.md`.
+    /// A description of the session as a whole, which comes first: `session` in `docs/export.md`.
     Session(&'a Value),
     /// A turn begins: its number and the time in the log's format.
     Turn(u64, &'a str),
-    /// What follows in this turn, or before the first.
+    /// More content of this turn, or of the log before the first turn.
     Said(Said<'a>),
     /// The turn did not end as usual.
     Ended(&'a str),
@@ -45,9 +45,9 @@ pub enum Part<'a> {
 pub struct Said<'a> {
     /// The session's entries.
     pub entries: &'a [Entry],
-    /// What announced subagents did meanwhile, by their ids.
+    /// The content of announced subagents meanwhile, by their ids.
     pub subagents: &'a BTreeMap<String, Transcript>,
-    /// What terminals for display show, by their ids.
+    /// The output of terminals for display, by their ids.
     pub terminals: &'a HashMap<String, String>,
 }
 
@@ -220,7 +220,7 @@ fn how_it_ended(end: &Value) -> Option<String> {
     }
 }
 
-/// What was read and not yet passed on.
+/// Content that was read and not yet passed on.
 struct Window<'a, E> {
     transcript: Transcript,
     terminals: HashMap<String, String>,

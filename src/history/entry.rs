@@ -1,4 +1,4 @@
-//! What the history adds to an entry of the protocol's own list.
+//! Members that the history adds to an entry of the protocol's own list.
 
 use serde_json::{Map, Value};
 

@@ -21,7 +21,7 @@ pub struct ListParams {
     pub limit: Option<i64>,
     /// How many to skip.
     pub offset: Option<i64>,
-    /// What to look for.
+    /// The text to search for.
     pub search: Option<String>,
 }
 
@@ -32,7 +32,7 @@ pub struct ListQuery {
     pub limit: usize,
     /// How many to skip; none if the list uses cursors.
     pub offset: Option<u64>,
-    /// What to look for.
+    /// The search, if the text has a word.
     pub search: Option<Search>,
     /// Whether any of these was given, so that the client expects the history's answer and not only
     /// the protocol's.

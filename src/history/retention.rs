@@ -41,7 +41,7 @@ pub struct Expiry {
 }
 
 impl Expiry {
-    /// What expires now, if sessions expire after `expire_after`.
+    /// The rule for sessions that expire now, if they expire after `expire_after` without use.
     pub fn at(now: Timestamp, expire_after: Option<Duration>) -> Self {
         let before = |age| long_before(now, age).to_string();
         Self {

@@ -13,7 +13,7 @@ use crate::record::{Activity, Kind, OpenTurns, Record, snapshot_of};
 use crate::store::{Reader, StoreError};
 use crate::sys::Timestamp;
 
-/// What the agent that answers is called if its name is not known.
+/// The name of an answering agent whose name is not known.
 const UNKNOWN: &str = "unknown";
 
 /// Numbers of a group of turns.

@@ -98,7 +98,7 @@ impl Page {
 pub struct Listed {
     /// The session.
     pub id: SessionId,
-    /// What it is about.
+    /// The session's summary.
     pub summary: Summary,
     /// A line of text around the first word of the search, if it can be shown.
     pub snippet: Option<String>,
@@ -276,7 +276,7 @@ impl Catalog {
         })
     }
 
-    /// What a session is doing. A process that died left open turns behind.
+    /// The state of a session. A process that died left open turns behind.
     pub fn state(&self, listed: &Listed) -> State {
         match listed.summary.activity.state() {
             State::Idle => State::Idle,

@@ -14,7 +14,7 @@ use super::summary::Summary;
 /// The longest text that can be sealed, in bytes.
 const MAX_TEXT: usize = 16 * 1024;
 
-/// What a cursor holds, so that one form is not accepted as the other.
+/// The content of a cursor, so that one form is not accepted as the other.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Position,
@@ -72,7 +72,8 @@ pub(super) fn decode(cursor: &str, filter: &Filter) -> Option<Position> {
     })
 }
 
-/// What a cursor belongs to. `since` moves with the clock from page to page, so it is left out.
+/// The list that a cursor belongs to, as text. `since` moves with the clock from page to page, so
+/// it is left out.
 fn scope(form: Form, filter: &Filter) -> String {
     let terms = filter.search.as_ref().map(Search::terms);
     let mut scope = format!("{form:?} {:?} {:?} {terms:?}", filter.cwd, filter.archived);

@@ -42,7 +42,7 @@ const WAITS_WHILE_COMPACTING: Duration = Duration::from_secs(30);
 /// happens soon again.
 const AVOIDED: Duration = Duration::from_secs(2);
 const MOST_AVOIDED: Duration = Duration::from_mins(5);
-/// What is soon.
+/// How long after a file was avoided the next avoidance counts as a repetition, which takes longer.
 const SOON: Duration = Duration::from_mins(1);
 
 /// A database that is always available: it falls back to memory.
@@ -83,7 +83,7 @@ impl Avoidance {
 struct DatabaseFile {
     path: PathBuf,
     sys: Sys,
-    /// What a test does before the file is opened.
+    /// The action of a test before the file is opened.
     #[cfg(test)]
     before_opening: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }

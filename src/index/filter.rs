@@ -3,7 +3,7 @@
 use super::search::Search;
 use super::summary::Summary;
 
-/// What a list does with archived sessions.
+/// The treatment of archived sessions in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Archived {
     /// Archived sessions are left out.
@@ -15,7 +15,7 @@ pub enum Archived {
     Only,
 }
 
-/// What a list is sorted by, the latest first.
+/// The time by which a list is sorted, the latest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Order {
     /// The last activity of any kind.
@@ -52,7 +52,7 @@ pub struct Filter {
     pub worktrees: Option<Vec<String>>,
     /// Only those that this agent answers, or the tool's of which it is the agent.
     pub agent: Option<String>,
-    /// What they are sorted by.
+    /// The order of the sessions.
     pub order: Order,
     /// Whether archived sessions are listed.
     pub archived: Archived,

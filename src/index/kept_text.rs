@@ -14,8 +14,8 @@ use crate::record::{Field, Passage};
 /// No piece of text is longer, in bytes.
 const LONGEST: usize = 256 << 20;
 
-/// What is kept of a passage: field, number of the record, time, id, kind of the tool call, length of
-/// the text.
+/// A passage without its text, as it is kept: field, number of the record, time, id, kind of the
+/// tool call, length of the text.
 #[derive(Serialize, Deserialize)]
 struct Kept<'a>(
     u8,

@@ -13,7 +13,7 @@ use super::filter::{Archived, Filter};
 use super::remote::Remote;
 use super::session_rows::{self, Row};
 
-/// What a list without a folder shows of a session.
+/// The state of a session in a list without a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// An entry, archived or not.
@@ -53,7 +53,7 @@ impl Catalog {
         *lock(&self.observer.0) = observe;
     }
 
-    /// What the list shows of these sessions now. Reads what was added to their logs.
+    /// The states of these sessions in the list now. Reads what was added to their logs.
     pub fn look(
         &self,
         ids: &[SessionId],

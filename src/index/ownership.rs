@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::sys::Disk;
 use crate::sys::disk::copy;
 
-/// What marks a database as a catalog of this program: `rjin`.
+/// The mark of a database that is a catalog of this program: `rjin`.
 pub(super) const APPLICATION_ID: i32 = 0x726a_696e;
 
 /// The first bytes of an SQLite database.
@@ -20,7 +20,7 @@ const MAGIC: &[u8] = b"SQLite format 3\0";
 /// number of its entries.
 const HEAD: usize = 105;
 
-/// What is at the catalog's path.
+/// The kind of file at the catalog's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Claim {
     /// The file does not exist or is empty.

@@ -273,7 +273,7 @@ pub fn read_all<J: Sync, T: Send>(jobs: &[J], read: impl Fn(&J) -> T + Sync) -> 
     )
 }
 
-/// What is in `left` and not in `right`; both are sorted.
+/// The ids in `left` that are not in `right`; both are sorted.
 fn difference(left: &[SessionId], right: &[SessionId]) -> Vec<SessionId> {
     let mut right = right.iter().peekable();
     let missing = left.iter().filter(|id| {

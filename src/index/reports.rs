@@ -1,12 +1,4 @@
-//! What sessions report to the catalog, and the thread that writes it.
-//!
-//! A report never fails for its session: the next list finds in the log what the catalog missed.
-//! A session reports before and after it records something, while its client waits. SQLite has
-//! timeouts that cannot be set: if a lock fails in a way that it does not expect, it retries for
-//! ten seconds. So a thread of its own writes the reports. One that is not written in time is
-//! withdrawn, and the session continues.
-//!
-//! While there are no reports, the thread erases the words of deleted sessions.
+//! Reports of sessions to the catalog, and the thread that writes them.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -123,7 +115,8 @@ impl Catalog {
         self.report(id, move |tx| session_rows::put(tx, &row));
     }
 
-    /// What became of a report to a database. A list finds in the log what is missing.
+    /// Logs why a report to a database failed, and notifies of the change in any case. A list finds
+    /// in the log what is missing.
     fn reported(&self, id: &SessionId, done: Result<(), ListError>) {
         if let Err(error) = done {
             tracing::warn!(session = %id, error = &error as &dyn std::error::Error, "cannot keep a summary");

@@ -64,7 +64,7 @@ impl Search {
         !self.terms.is_empty() && self.terms.iter().all(has)
     }
 
-    /// What to look for; empty if nothing that was typed is a word, so that nothing is found.
+    /// The terms to look for; empty if nothing that was typed is a word, so that nothing is found.
     pub fn terms(&self) -> &[Term] {
         &self.terms
     }

@@ -23,7 +23,7 @@ const SETTLED_AFTER: i64 = 2000;
 /// If a search finds more rows than this, the query follows the order of the list.
 const MANY: usize = 1000;
 
-/// What the catalog knows of one log.
+/// The catalog's row of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     /// The session.
@@ -80,7 +80,7 @@ pub(super) fn columns() -> String {
     )
 }
 
-/// What is known of the folder's names.
+/// The state in which the folder's names were read last.
 pub(super) fn names(tx: &Transaction<'_>) -> Result<FolderSnapshot> {
     let mut statement =
         tx.prepare_cached("SELECT epoch, stamp, settled, absorbed_at FROM names")?;
@@ -324,7 +324,7 @@ fn select(tx: &Transaction<'_>, rest: &str, values: &[&dyn ToSql]) -> Result<Vec
     statement.query_map(values, row)?.collect()
 }
 
-/// What replaces all columns of a row but those about the words of its log.
+/// The clause that replaces all columns of a row but those about the words of its log.
 const REPLACE: &str = "DO UPDATE SET cwd = excluded.cwd, dirs = excluded.dirs,
     title = excluded.title, created_at = excluded.created_at, updated_at = excluded.updated_at,
     prompts = excluded.prompts, scanned = excluded.scanned, len = excluded.len,

@@ -1,4 +1,4 @@
-//! What the catalog shows of a session, and how a log's records change it.
+//! The summary of a session in the catalog, and how a log's records change it.
 
 use std::fmt::Display;
 
@@ -10,7 +10,7 @@ use crate::record::title::{named, title};
 use crate::record::{Activity, AgentSessionId, Kind, Record, snapshot_of};
 use crate::store::{Reader, Scan, StoreError};
 
-/// What the list shows of a session.
+/// The summary of a session, for lists.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Summary {
@@ -22,7 +22,7 @@ pub struct Summary {
     pub agent_ids: Vec<AgentSessionId>,
     /// Further directories of the workspace, as last recorded.
     pub additional_directories: Vec<String>,
-    /// What answers its prompts: the name of the engine in the log's header.
+    /// The name of the engine in the log's header, which answers the prompts.
     pub source: String,
     /// A line of text that distinguishes the session from others.
     pub title: Option<String>,
@@ -35,7 +35,7 @@ pub struct Summary {
     pub restored_at: Option<String>,
     /// Whether lists leave it out by default.
     pub archived: bool,
-    /// What it is doing and did last. The times are those of records, as `updated_at`.
+    /// The session's present and last activity. The times are those of records, as `updated_at`.
     pub activity: Activity,
     /// The session that it was forked from.
     pub forked_from: Option<String>,

@@ -74,7 +74,7 @@ impl Tables {
         Ok(())
     }
 
-    /// What a list looks for.
+    /// The words and phrases that a list looks for.
     fn sought(&self, filter: &Filter) -> Result<Option<Vec<Sought>>, ListError> {
         let search = filter.search.as_ref();
         search
@@ -82,7 +82,7 @@ impl Tables {
             .transpose()
     }
 
-    /// What a search looks for in these columns of the words, or in any.
+    /// The words and phrases that a search looks for in these columns of the words, or in any.
     pub(super) fn sought_in(
         &self,
         search: &Search,

@@ -19,7 +19,7 @@ const MOST_PARTS: usize = 12;
 /// prefix that a user types could match emoji. By itself it separates texts: no phrase has it.
 const SYMBOL: char = '\u{10000}';
 
-/// What separates texts of one row of the index.
+/// The separator between texts of one row of the index.
 pub(super) const SEPARATOR: &str = "\n\u{10000}\n";
 
 /// The kinds of bytes in names.

@@ -10,7 +10,7 @@ use super::scan::string_end;
 /// Longer layouts are not learned, in bytes without the text.
 const LONGEST: usize = 4096;
 
-/// What surrounds the text of a message.
+/// The bytes around the text of a message.
 #[derive(Debug, Default)]
 pub struct TextLayout {
     /// Everything up to and including the quote that opens the text. Empty without a message.

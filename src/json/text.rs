@@ -1,4 +1,4 @@
-//! What JSON text says: unescaped strings, and trees for display and comparison.
+//! The meaning of JSON text: unescaped strings, and trees for display and comparison.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -123,8 +123,8 @@ impl Sessions {
         read.map_err(|error| Refused(format!("cannot read the session: {error}")))
     }
 
-    /// What is known of a conversation of another tool. Fails if it is a session of the store, which has
-    /// no summary if it cannot be read.
+    /// The summary of a conversation of another tool. Fails if it is a session of the store, which
+    /// has no summary if it cannot be read.
     fn summary_of_tool(&self, id: &SessionId) -> Result<Option<Summary>, Refused> {
         let unreadable = |error| Refused(format!("cannot read the session: {error}"));
         match (self.store.read(id), &self.tools) {

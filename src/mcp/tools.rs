@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::scope::{Cancelled, Scope, Sessions};
 use super::{list, read, search};
 
-/// What a tool answers: a text for the model, and the same as an object.
+/// The answer of a tool: a text for the model, and the same content as an object.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) text: String,

@@ -5,7 +5,7 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-/// What is escaped, so that a cursor is the same text wherever a client puts it.
+/// The characters that are escaped, so that a cursor is the same text wherever a client puts it.
 const ESCAPED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 
 /// The length of a checksum: eight hexadecimal digits.

@@ -18,7 +18,7 @@ pub const INVALID_PARAMS: i32 = -32602;
 pub const INTERNAL_ERROR: i32 = -32603;
 /// The client cancelled the request.
 pub const REQUEST_CANCELLED: i32 = -32800;
-/// What is requested does not exist: in version 2, and in unstable methods of version 1.
+/// The requested resource does not exist: in version 2, and in unstable methods of version 1.
 pub const RESOURCE_NOT_FOUND: i32 = -32002;
 /// The connection uses another version of the protocol.
 pub const UNSUPPORTED_VERSION: i32 = -32022;
@@ -139,7 +139,7 @@ pub fn name_of(code: i32) -> &'static str {
     kind.name()
 }
 
-/// What a client makes of the `data` of an error.
+/// The use that a client makes of the `data` of an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ErrorReader {
     /// Nothing that would get into the user's way.

@@ -17,7 +17,8 @@ const BLOCKS: u64 = 1 << 15;
 /// How many bits represent each name.
 const PROBES: u32 = 5;
 
-/// What a set stores of a name. The hash has no seed, so every replay has the same false positives.
+/// The hash of a name, as a set stores it. The hash has no seed, so every replay has the same false
+/// positives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id(u64);
 

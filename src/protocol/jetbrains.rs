@@ -28,7 +28,7 @@ pub fn declares(object: &Value, capability: &str) -> bool {
     declared(object).any(|declared| declared == capability)
 }
 
-/// What an object declares of these.
+/// The capabilities of JetBrains' clients that an object declares.
 pub fn declared(object: &Value) -> impl Iterator<Item = &str> {
     let air = &object["_meta"]["jetbrains"]["air"];
     let is_known = air["version"].as_u64().is_some_and(|version| version >= 1);

@@ -1,4 +1,5 @@
-//! What rejoin adds to messages: members of `_meta.rejoin`, and names that begin with `_rejoin/`.
+//! Additions of rejoin to messages: members of `_meta.rejoin`, and names that begin with
+//! `_rejoin/`.
 
 use crate::json::{self, Splice};
 

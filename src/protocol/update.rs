@@ -109,7 +109,8 @@ impl UpdateKind {
     }
 }
 
-/// What was found in an update when it was checked, so that no reader has to search for it again.
+/// The parts of an update that were found when it was checked, so that no reader has to search for
+/// them again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpdateParts {
     /// Its kind.

@@ -1,4 +1,4 @@
-//! What a session is doing and did last, as its records tell.
+//! The present and last activity of a session, from its records.
 
 use std::fmt::Display;
 
@@ -16,7 +16,7 @@ const LONGEST_MODEL: usize = 256;
 /// The longest cost that is kept, in bytes of JSON.
 const LONGEST_COST: usize = 256;
 
-/// What a session is doing.
+/// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// No prompt is being answered.
@@ -38,7 +38,7 @@ impl State {
     }
 }
 
-/// What a log's records tell of the last prompts and turns. Applied in their order.
+/// The last prompts and turns in a log's records, which are applied in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Activity {
@@ -48,7 +48,7 @@ pub struct Activity {
     pub last_turn_ended_at: Option<String>,
     /// The current model, as the agent names it.
     pub model: Option<String>,
-    /// What the session has cost, as the agent reported it: a JSON object.
+    /// The session's cost, as the agent reported it: a JSON object.
     pub cost: Option<String>,
     /// The turns without an end.
     pub open_turns: OpenTurns<()>,
@@ -107,7 +107,7 @@ impl Activity {
         }
     }
 
-    /// What the session is doing, as far as the log was written.
+    /// The state of the session, as far as the log was written.
     pub fn state(&self) -> State {
         match (self.open_turns.is_empty(), self.open_requests.is_empty()) {
             (true, _) => State::Idle,
@@ -117,7 +117,7 @@ impl Activity {
     }
 }
 
-/// What a session has cost up to the end of a turn, in a conversation that was imported.
+/// The cost of a session up to the end of a turn, in a conversation that was imported.
 pub fn cost_at_end(end: &str) -> Option<&str> {
     let mut path = ["_meta", "rejoin", "cost"].into_iter();
     path.try_fold(end, json::text_member)

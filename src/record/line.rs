@@ -33,13 +33,13 @@ pub struct Record<'a> {
     pub seq: u64,
     /// When it was written, in the form of [`Timestamp`]'s `Display`.
     pub at: &'a str,
-    /// What it records.
+    /// The kind of record.
     pub kind: Kind,
     /// The message id of a prompt, or the request's id of an ask or answer.
     pub id: Option<&'a str>,
     /// JSON text, exactly as it was given to [`encode`].
     pub payload: &'a str,
-    /// What the check of its payload found, if it is an update.
+    /// The parts that the check of its payload found, if it is an update.
     pub parts: Option<UpdateParts>,
 }
 

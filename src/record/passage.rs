@@ -1,6 +1,6 @@
 //! A searchable text of a conversation: what it is, and where it is.
 
-/// What a text is.
+/// The kind of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Field {
     /// A prompt, with the names of attached files.
@@ -13,9 +13,9 @@ pub enum Field {
     Title,
     /// The title of a tool call, and the files that it works on.
     Tool,
-    /// What a tool was given.
+    /// The input of a tool call.
     ToolInput,
-    /// What a tool returned.
+    /// The output of a tool call.
     ToolOutput,
 }
 
@@ -65,7 +65,7 @@ impl Field {
 /// A message, or one field of a tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passage {
-    /// What it is.
+    /// The kind of text.
     pub field: Field,
     /// The byte offset in the log of the record with which it begins.
     pub offset: u64,

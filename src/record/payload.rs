@@ -29,7 +29,7 @@ pub struct Checked<'a> {
     /// The payload as readers may use it: the record's own, except for notification parameters that
     /// have a `sessionId` or repeat a member that matters when they are sent.
     pub payload: Cow<'a, str>,
-    /// What was found in an `update` record. `None` if readers have to look themselves.
+    /// The parts that were found in an `update` record. `None` if readers have to look themselves.
     pub parts: Option<UpdateParts>,
 }
 
@@ -149,7 +149,8 @@ struct Update {
     end: usize,
     /// Where its content begins, if it has any.
     content: Option<usize>,
-    /// What else was found. `None` if a name has escapes, which other readers do not recognize.
+    /// The other parts that were found. `None` if a name has escapes, which other readers do not
+    /// recognize.
     parts: Option<UpdateParts>,
 }
 

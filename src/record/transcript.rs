@@ -20,13 +20,13 @@ pub struct Transcript {
     pub entries: Vec<Entry>,
     /// The last snapshot of each kind, by the name of its update.
     pub state: BTreeMap<String, Value>,
-    /// What each subagent did, by its session's id, from its announcement on.
+    /// The transcript of each subagent, by its session's id, from its announcement on.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub subagents: BTreeMap<String, Self>,
     /// The index of each tool call among the entries, by its id.
     #[serde(skip)]
     calls: HashMap<String, usize>,
-    /// What is known of tool calls that were forgotten before they ended, by their ids.
+    /// The members of tool calls that were forgotten before they ended, by their ids.
     #[serde(skip)]
     begun: HashMap<String, Map<String, Value>>,
 }

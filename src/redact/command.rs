@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-/// What is shown in the place of a secret.
+/// The text in the place of a secret.
 pub const HIDDEN: &str = "…";
 
 /// The words of a name whose value is a secret.
@@ -24,7 +24,7 @@ static OPTION: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// What comes before a secret in an argument: the name of a variable that is set, or words with the
+/// The text before a secret in an argument: the name of a variable that is set, or words with the
 /// name of a secret.
 static BEFORE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!(
@@ -49,7 +49,7 @@ pub fn masked_command<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<Strin
     shown.collect()
 }
 
-/// What is shown of an argument that comes behind another one, if it has a secret.
+/// The text to show for an argument that comes behind another one, if it has a secret.
 pub fn argument(text: &str, behind: Option<&str>) -> Option<String> {
     if behind.is_some_and(|behind| takes(behind, text)) {
         return (!text.is_empty()).then(|| HIDDEN.to_owned());

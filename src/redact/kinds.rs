@@ -113,14 +113,14 @@ const PREFIXED: [(&str, &[&str], &str); 42] = [
     ),
 ];
 
-/// What examples and templates have in the place of a key.
+/// Texts that examples and templates have in the place of a key.
 const EXAMPLES: &str = r"(?i)x{6}|\*{3}|\.{3}|0{8}|(?:your|my|test|fake)[-_]?(?:api|key|token|secret)|example|placeholder|dummy|sample|redacted|1234567890|abcdef012345|deadbeef";
 
 /// Without a digit: names of variables, words, and whole sentences.
 const NO_DIGIT: &str = "^[^0-9]+$";
 
-/// What may follow the name of a secret instead of one: references to variables and to members,
-/// templates, paths, words that only say that it belongs there.
+/// Texts that may follow the name of a secret instead of one: references to variables and to
+/// members, templates, paths, words that only say that it belongs there.
 const REFERENCES: [&str; 17] = [
     r"^[$%@]\w+[%@]?$",
     r"^\$(?i:env:)\w+$",
@@ -145,9 +145,9 @@ const REFERENCES: [&str; 17] = [
 const SPACE: &str = r"(?:(?:\s|\\+[nrt])+)";
 /// A quotation mark, as it is or escaped in a string within a text.
 const QUOTE: &str = r#"(?:\\*["'`])?"#;
-/// What separates a name from its value in settings, code, JSON, YAML and Markdown.
+/// The separator between a name and its value in settings, code, JSON, YAML and Markdown.
 const IS: &str = r"\**\s{0,3}(?::=|=>|[:=])\**\s{0,3}";
-/// What separates the name of a header from its value; both may be arguments of a call.
+/// The separator between the name of a header and its value; both may be arguments of a call.
 const HEADER: &str =
     r#"(?:(?:\\*["'`])?\**\s{0,3}(?:[:=]|=>)\**\s{0,3}|\\*["'`],\s{0,3})(?:\\*["'`])?"#;
 /// The name of a cookie, and the characters of its value.
@@ -155,7 +155,7 @@ const PAIR: &str = r#"[\w.-]{1,100}=[^\s;,"'`\\]"#;
 /// A character of a value without quotation marks, and one with which it may begin.
 const CHAR: &str = r#"[^\s"'`<>(){}\[\]\\,;|&]"#;
 const FIRST: &str = r#"[^\s"'`<>(){}\[\]\\,;|&:=]"#;
-/// What may follow a value; a call or an index does not.
+/// The characters that may follow a value; a call or an index does not.
 const END: &str = r#"(?:["'`\s,;|&<>)}\]\\]|$)"#;
 
 /// Secrets by what is around them: the rule, words of which each match has one, and the pattern, in

@@ -42,7 +42,7 @@ struct MaskedSecret {
 #[derive(Debug, Default)]
 pub struct Redactor(Mutex<SeenSecrets>);
 
-/// What a redactor has seen.
+/// The secrets that a redactor has seen.
 #[derive(Debug, Default)]
 struct SeenSecrets {
     /// The hashes of the secrets that were masked.
@@ -227,7 +227,7 @@ fn spliced<'a>(text: &'a str, splice: Splice<'_>) -> Cow<'a, str> {
 /// How a mask begins.
 const MASK: &str = "[redacted ";
 
-/// What is written instead of a secret.
+/// The text that is written instead of a secret.
 fn label(rule: &str) -> String {
     format!("{MASK}{rule}]")
 }

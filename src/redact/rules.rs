@@ -37,7 +37,8 @@ struct RuleFile {
 /// How patterns of gitleaks end: a key is followed by white space, a quotation mark or a semicolon.
 const GITLEAKS_END: &str = r#"(?:[\x60'"\s;]|\\[nr]|$)"#;
 
-/// What may follow a key with letters of its own in a conversation: all that is no part of it.
+/// The characters that may follow a key with letters of its own in a conversation: all that are no
+/// part of it.
 const ANY_END: &str = r"(?:[^\w-]|$)";
 
 /// A rule.

@@ -676,7 +676,7 @@ fn masks_divide_a_text() {
 }
 
 proptest! {
-    /// What is masked once is not masked again, so that the same text always gives the same.
+    /// Masked text is not masked again, so that the same text always gives the same.
     #[test]
     fn masked_text_stays_as_it_is(parts in prop::collection::vec("[ -~\n]{0,30}|é", 0..4), which in 0_usize..110) {
         let others = kinds().into_iter().map(|(_, _, said)| said);

@@ -9,7 +9,7 @@ const HEAD: &[u8] =
     b"{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":";
 /// The end of [`HEAD`].
 const SESSION: &[u8] = b"{\"sessionId\":";
-/// What follows the `update` object, with the newline.
+/// The end of a line after the `update` object, with the newline.
 pub(super) const TAIL: &[u8] = b"}}\n";
 const META: &[u8] = b"\"_meta\":{";
 const NOTE: &[u8] = b"\"rejoin\":{\"at\":\"";

@@ -72,7 +72,7 @@ pub(super) struct Pending {
     text: usize,
     /// The rest of the update, from the quote after the text.
     rest: Vec<u8>,
-    /// What surrounds the text in the update.
+    /// The bytes around the text in the update.
     layout: TextLayout,
     kind: Vec<u8>,
     id: Vec<u8>,

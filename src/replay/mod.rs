@@ -121,7 +121,7 @@ pub struct Replay {
     asked: AskedCalls,
     snapshots: Snapshots,
     subagents: ShownSubagents,
-    /// What updates of version 2 need, if there are any.
+    /// The state for updates of version 2, once there is one.
     version_2: Option<Version2>,
     /// Whether the last record had such an update.
     was_native: bool,

@@ -1,4 +1,4 @@
-//! What must hold for the replay of any log.
+//! Properties of the replay of any log.
 
 use std::collections::HashSet;
 

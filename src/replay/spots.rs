@@ -39,13 +39,13 @@ struct TruncationCandidate {
     medium: bool,
 }
 
-/// What to remove from `text` to make it at least `need` bytes shorter, in order. `None` if strings
-/// and media are not enough.
+/// The ranges to remove from `text` to make it at least `need` bytes shorter, in order. `None` if
+/// strings and media are not enough.
 pub(super) fn cuts(text: &[u8], need: usize) -> Option<Vec<Cut>> {
     cuts_of(text, [json::skip_space(text, 0)], need)
 }
 
-/// What to remove like [`cuts`], only from the values that begin at these places.
+/// The ranges to remove like [`cuts`], only from the values that begin at these places.
 pub(super) fn cuts_of(
     text: &[u8],
     values: impl IntoIterator<Item = usize>,

@@ -39,12 +39,12 @@ pub(super) fn of_member(update: &[u8], key: &[u8], value: &[u8]) -> Vec<u8> {
     member_stub(key, value, Content::of(update))
 }
 
-/// What the content of an update is.
+/// The kind of an update's content.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Content {
     Block,
     Blocks,
-    /// What a tool call has in its content.
+    /// An item of a tool call's content.
     Item,
     Items,
 }

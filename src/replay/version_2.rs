@@ -9,7 +9,7 @@ use super::Replay;
 use super::calls::Disposition;
 use super::envelope::Envelope;
 
-/// What is needed for such updates, once there is one.
+/// The state for updates of version 2, once there is one.
 #[derive(Debug)]
 pub(super) enum Version2 {
     /// The client speaks another version.

@@ -20,7 +20,7 @@ fn for_version_2(options: Options) -> Options {
     }
 }
 
-/// What a client of version 2 gets.
+/// The lines that a client of version 2 gets.
 fn shown(items: &[Item], options: Options) -> String {
     let mut out = Vec::new();
     let lines = replay(items, for_version_2(options));

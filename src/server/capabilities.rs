@@ -44,7 +44,7 @@ fn history() -> Value {
     json!({ "supported": true, "maxResults": MAX_RESULTS })
 }
 
-/// What `_rejoin/search` can do.
+/// The capabilities of `_rejoin/search`.
 fn search() -> Value {
     json!({ "modes": SEARCH_MODES })
 }
@@ -58,7 +58,7 @@ fn add_unstable(session: &mut Value) {
     }
 }
 
-/// What forking can do, also at a message that is named in `_meta`.
+/// The capabilities of forking, also at a message that is named in `_meta`.
 pub(super) fn fork() -> Value {
     json!({ "_meta": { "rejoin": { "atMessageId": true } } })
 }

@@ -27,7 +27,7 @@ const LOOK_UP: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Guest {
     pub(super) wire: Arc<ClientConnection>,
-    /// What it has sent already.
+    /// A message that was received already.
     pub(super) first: Option<Received>,
     pub(super) incoming: Incoming,
     /// Closes the connection when it is dropped, if that needs more than the end of our output.
@@ -225,7 +225,7 @@ fn limits_at_end_of_input(registry: &Registry) -> Limits {
     }
 }
 
-/// What a connection has under way.
+/// The work that a connection has under way.
 fn under_way<'a>(
     registry: &'a Registry,
     written: &'a (dyn Fn() -> (u64, bool) + Send + Sync),

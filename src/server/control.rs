@@ -1,4 +1,5 @@
-//! What other processes of the same user ask this one about itself: what it has, and to stop it.
+//! Requests of other processes of the same user about this one: a description of it, and to stop
+//! it.
 
 use std::time::Duration;
 
@@ -75,7 +76,7 @@ pub struct DescribedClient {
     pub sessions: Vec<String>,
 }
 
-/// What to stop.
+/// A request to stop sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Stop {
@@ -83,7 +84,7 @@ pub struct Stop {
     pub session_id: Option<String>,
 }
 
-/// What was stopped.
+/// The outcome of a request to stop.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Stopped {

@@ -16,7 +16,7 @@ use super::maintenance::{clean_up_at_the_end, run_maintenance};
 use super::process::{Kind, Process};
 use super::serve::Options;
 
-/// What a host is for.
+/// The purpose of a host.
 #[derive(Clone, Debug)]
 pub struct Keep {
     /// The name by which it is found.

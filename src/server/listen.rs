@@ -49,7 +49,7 @@ pub(super) async fn accept(process: &Process, listener: &mut Listener) -> Infall
     }
 }
 
-/// What a connection is sent that cannot be served.
+/// The answer to a connection that cannot be served.
 fn refusal(why: &str) -> String {
     let message = format!(
         "process {} cannot serve another client: {why}",

@@ -1,4 +1,4 @@
-//! What the connections of one process share, and which of them there are.
+//! The state that the connections of one process share, and which of them there are.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};
@@ -49,7 +49,7 @@ struct Shared {
     /// The engine of clients of version 1, if the agent of the other one speaks version 2.
     other_engine: OnceLock<Arc<dyn Engine>>,
     growth: Arc<Growth>,
-    /// What the requests and answers of all connections take.
+    /// The pending work of all connections.
     flow: ProcessFlow,
     owners: Arc<Owners>,
     closed: Arc<Mutex<BTreeSet<SessionId>>>,

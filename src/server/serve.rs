@@ -41,7 +41,7 @@ pub struct Options {
     pub store: Option<PathBuf>,
     /// The tools whose conversations are listed beside the sessions of the store, if there is one.
     pub sources: Option<Arc<LiveSources>>,
-    /// What survives a power failure.
+    /// The records that survive a power failure.
     pub durability: Durability,
     /// Whether sessions are taken over from processes that have them open.
     pub take_over: bool,

@@ -42,7 +42,7 @@ const ENDLESS: u64 = 64 * 1024 * 1024;
 /// How often the client's reading is checked.
 const STEP: Duration = Duration::from_millis(50);
 
-/// What is waited for at the end of a connection.
+/// The work to wait for at the end of a connection.
 pub(super) struct UnderWay<'a> {
     pub(super) requests: &'a Busy,
     pub(super) turns: &'a Busy,

@@ -119,7 +119,7 @@ pub enum Notification {
     Commands,
     /// The prompt that was appended last, as it is in the log.
     UserMessage(Prompt),
-    /// What the session is doing.
+    /// The session's state.
     State(Phase),
 }
 
@@ -132,7 +132,7 @@ pub enum Work {
     Turns,
     /// The request of one prompt, by its message id, while the engine answers others, too.
     Turn(String),
-    /// What the engine does without a prompt.
+    /// The work of the engine without a prompt.
     OwnWork,
     /// The requests of the engine that the client has not answered. The engine gets a response in
     /// the client's place.

@@ -41,7 +41,7 @@ use crate::transport::ClientConnection;
 /// How many closed sessions without a log are remembered.
 const CLOSED: usize = 10_000;
 
-/// What all sessions of a connection share.
+/// The dependencies that all sessions of a connection share.
 #[derive(Debug)]
 pub struct Deps {
     /// Clock, ids, disk.
@@ -83,7 +83,7 @@ pub struct Deps {
 pub struct Client {
     /// Its name and version, if it has sent them.
     pub identity: Option<Implementation>,
-    /// What it can do for an engine.
+    /// The client's capabilities that matter to an engine.
     pub abilities: ClientCapabilities,
     /// Whether it shows subagents: in version 1 a capability.
     pub shows_subagents: bool,

@@ -74,7 +74,7 @@ pub(super) enum LogAccess {
     Memory,
 }
 
-/// What is known of a session that another process has open.
+/// The state of a session that another process has open, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Elsewhere {
     /// The process, if it is known.

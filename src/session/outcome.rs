@@ -34,7 +34,7 @@ pub enum Done {
     Status {
         /// Whether it is open here.
         open: bool,
-        /// What it is doing.
+        /// The session's state.
         phase: Phase,
     },
     /// The session is closed.

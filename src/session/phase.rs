@@ -1,18 +1,19 @@
-//! What a session is doing, as clients of version 2 see it.
+//! The state of a session, as clients of version 2 see it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::json;
 use crate::protocol::error::ErrorKind;
 
-/// What a session is doing.
+/// The state of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
     /// A prompt is being answered.
     Running,
     /// A prompt is being answered, and waits for the user.
     RequiresAction,
-    /// What the engine has reported: the parameters of its update without the session's id.
+    /// The state that the engine has reported: the parameters of its update without the session's
+    /// id.
     Reported(String),
     /// Nothing. With the payload of the `end` record if a turn has just ended.
     Idle(Option<String>),

@@ -207,7 +207,7 @@ impl Registry {
         &self.client
     }
 
-    /// What all sessions share.
+    /// The dependencies that all sessions share.
     pub fn deps(&self) -> &Arc<Deps> {
         &self.shared.deps
     }

@@ -29,7 +29,7 @@ pub(super) fn of_call(block: Value) -> Value {
     content
 }
 
-/// What a tool call gave back, as members of its update; none if it is nothing.
+/// The result of a tool call, as members of its update; none if it is empty.
 pub(super) fn outcome(content: Vec<Value>) -> Value {
     let mut members = json!({});
     if !content.is_empty() {

@@ -61,7 +61,7 @@ impl Conversation {
 pub struct Entry {
     /// When it was recorded.
     pub at: Timestamp,
-    /// What it is.
+    /// The kind of record.
     pub kind: Kind,
     /// The id of a prompt.
     pub id: Option<String>,

@@ -58,7 +58,7 @@ struct Reader {
     calls: Calls,
     /// The tokens of answers since the program was started.
     output: u64,
-    /// What subagents did, by the calls that started them.
+    /// The conversations of subagents, by the calls that started them.
     subagents: BTreeMap<String, Self>,
     unknown: usize,
 }

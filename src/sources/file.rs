@@ -16,7 +16,7 @@ pub(super) fn has_any(bytes: &[u8], texts: &[&str]) -> bool {
     texts.any(|text| memmem::find(bytes, text.as_bytes()).is_some())
 }
 
-/// What a file has, which is held in memory as a whole.
+/// The content of a file, which is held in memory as a whole.
 pub(super) fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let len = read_into(path, &mut bytes, &mut |_| {})?.len();

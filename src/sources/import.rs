@@ -44,7 +44,7 @@ pub enum Outcome {
 /// A conversation that was looked at.
 #[derive(Debug)]
 pub struct Report {
-    /// What became of it.
+    /// The outcome of importing it.
     pub outcome: Outcome,
     /// How many of its records were not understood, and left out.
     pub unknown: usize,
@@ -76,7 +76,7 @@ pub struct Importer<'a> {
     /// The folder of a session whose tool has recorded none.
     home: &'a Path,
     deleted: HashSet<SessionId>,
-    /// What masks keys and tokens, if they are to be masked.
+    /// Masks keys and tokens, if they are to be masked.
     redactor: Option<Redactor>,
 }
 
@@ -300,11 +300,13 @@ pub(super) fn session_id(source: &Source, conversation: &Conversation) -> Option
 
 /// A conversation beside the log of its session, record by record.
 ///
-/// What was said and done is compared, not how turns ended, nor the ends of tool calls that were put
-/// for missing results: a later import may know better. Keys and tokens may be masked in the log.
+/// Messages and tool calls are compared, not how turns ended, nor the ends of tool calls that were
+/// put for missing results: a later import may know better. Keys and tokens may be masked in the
+/// log.
 #[derive(Debug)]
 struct Comparison<'a> {
-    /// What the log does not have yet of the conversation, and of each of its subagents.
+    /// The records of the conversation, and of each of its subagents, that the log does not have
+    /// yet.
     history: BTreeMap<String, VecDeque<(usize, &'a Entry)>>,
     /// The snapshots at the end, that are not in the log.
     snapshots: Vec<&'a Entry>,
@@ -359,7 +361,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// What the log lacks; `None` if it has something else.
+    /// The records that the log lacks; `None` if it has something else.
     fn into_new(mut self) -> Option<Vec<&'a Entry>> {
         if self.differs {
             return None;

@@ -100,7 +100,7 @@ fn cwd(found: &Found, folder: &Path) -> Option<String> {
     Some(path.to_owned())
 }
 
-/// What a step has cost.
+/// The cost of a step.
 fn spent(tokens: &Value) -> Spent {
     Spent {
         input: number(&tokens["input_other"]),
@@ -317,7 +317,7 @@ fn is_reminder(block: &Value) -> bool {
     text.starts_with("<system-reminder>")
 }
 
-/// What a tool gave back: a text, or parts.
+/// The output of a tool call, which is a text or parts.
 pub(super) fn output(output: &Value) -> String {
     let Some(parts) = output.as_array() else {
         return as_text(output);

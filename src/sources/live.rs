@@ -40,7 +40,7 @@ const WRITTEN_AT_ONCE: usize = 2 << 20;
 pub struct LiveSources {
     pub(super) sources: Vec<&'static Source>,
     pub(super) places: Places,
-    /// What this process has seen. Locked while the files are looked at.
+    /// The files that this process has seen. Locked while the files are looked at.
     pub(super) seen: Mutex<Seen>,
     /// Notified when there are files that were not read as a whole.
     pub(super) uncounted: Notify,
@@ -60,8 +60,8 @@ impl LiveSources {
         }
     }
 
-    /// What is reported of a file, with the text of one that was read as a whole if `with_text`;
-    /// nothing if it could not be read.
+    /// The report of a file, with the text of one that was read as a whole if `with_text`; nothing
+    /// if it could not be read.
     pub(super) fn as_read(
         &self,
         source: &Source,

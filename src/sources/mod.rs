@@ -245,12 +245,12 @@ pub struct Found {
     pub size: u64,
 }
 
-/// What a source has.
+/// The files of a source.
 #[derive(Debug, Default)]
 pub struct Search {
     /// The conversations.
     pub found: Vec<Found>,
-    /// What could not be read.
+    /// The paths that could not be read.
     pub errors: Vec<(PathBuf, io::Error)>,
 }
 

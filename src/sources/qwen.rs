@@ -110,7 +110,7 @@ fn parts(record: &Value) -> impl Iterator<Item = &Value> {
     record["message"]["parts"].as_array().into_iter().flatten()
 }
 
-/// What the user typed, without what hooks have added.
+/// The text that the user typed, without what hooks have added.
 fn prompt(record: &Value) -> Vec<Value> {
     let clean = record["systemPayload"]["displayText"].as_str();
     let typed = parts(record).filter_map(|part| part["text"].as_str());

@@ -78,7 +78,7 @@ impl LiveSources {
     }
 }
 
-/// What a file has, decompressed if it is compressed.
+/// The content of a file, decompressed if it is compressed.
 fn plain(found: &Found) -> io::Result<Vec<u8>> {
     let bytes = bytes(&found.path)?;
     if codex::is_compressed(&found.path) {

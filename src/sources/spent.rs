@@ -1,10 +1,10 @@
-//! What answers have cost, in tokens and in money, as far as a tool has recorded it.
+//! The costs of answers, in tokens and in money, as far as a tool has recorded them.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// What an answer has cost. Each token counts once.
+/// The cost of an answer. Each token counts once.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Spent {
     /// Tokens that the model was given, without those from a cache or for it.

@@ -14,14 +14,14 @@ use crate::sys::Timestamp;
 
 use super::conversation::{Builder, Conversation, Entry};
 
-/// What a subagent did.
+/// The conversation of a subagent.
 #[derive(Debug)]
 pub(super) struct Subagent {
     /// The tool's own id of it, which no other subagent of the session has.
     pub(super) id: String,
     /// The tool call that started it, if it is known.
     pub(super) call: Option<String>,
-    /// What it is for, if the call does not say so.
+    /// The subagent's title, if the call has none.
     pub(super) title: Option<String>,
     entries: Vec<Entry>,
 }

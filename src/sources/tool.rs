@@ -234,7 +234,7 @@ impl Calls {
         }
     }
 
-    /// What is known of a call that gave this back, if it has begun.
+    /// The result of a call with this output, as members of its update, if the call has begun.
     pub(super) fn outcome(&self, id: &str, ok: bool, output: &Value) -> Option<Value> {
         let (name, input) = self.0.get(id)?;
         Some(outcome(name, input, ok, output))
@@ -249,7 +249,7 @@ pub(super) fn arguments(given: &Value) -> Value {
     parsed.unwrap_or_else(|| given.clone())
 }
 
-/// What a call gave back: its changes if it succeeded, else its output.
+/// The result of a call, as members of its update: its changes if it succeeded, else its output.
 pub(super) fn outcome(name: &str, input: &Value, ok: bool, output: &Value) -> Value {
     let mut content = if ok { changes(name, input) } else { Vec::new() };
     if content.is_empty() {

@@ -1,4 +1,4 @@
-//! What all parts of a store share.
+//! The context that all parts of a store share.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;

@@ -24,11 +24,11 @@ pub struct DamageReport {
     /// How many consecutive lines have the same damage.
     #[serde(skip)]
     pub lines: u64,
-    /// What is wrong.
+    /// The kind of damage.
     pub reason: Reason,
 }
 
-/// What is wrong with a range of a log.
+/// The kind of damage in a range of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reason {

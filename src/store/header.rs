@@ -9,7 +9,7 @@ use super::lines::Lines;
 use super::medium::{Image, StoreError};
 use super::records::Records;
 
-/// What the first line contains in every version, present and future.
+/// The content of the first line in every version, present and future.
 #[derive(Deserialize)]
 struct AnyVersion {
     payload: Version,

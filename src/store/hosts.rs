@@ -44,7 +44,7 @@ pub struct Host {
 pub struct Hosting {
     file: Box<dyn DiskFile>,
     path: PathBuf,
-    /// What the file has.
+    /// The content of the file.
     text: String,
     sys: Sys,
 }

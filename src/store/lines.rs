@@ -36,7 +36,7 @@ pub(super) struct Lines {
     owed: bool,
     /// The last read filled the buffer, so there may be more.
     filled: bool,
-    /// What is left out of the current line.
+    /// The part of the current line that is left out.
     gap: Option<Gap>,
 }
 

@@ -63,7 +63,7 @@ pub struct Scan {
     pub archived: bool,
     /// When it was last restored from the trash.
     pub restored_at: Option<String>,
-    /// What it is doing and did last.
+    /// The session's present and last activity.
     pub activity: Activity,
     /// Its current mode and options.
     pub settings: CurrentSettings,

@@ -69,7 +69,7 @@ mod unix {
     /// The limit with which this process was started, once that was raised.
     static ORIGINAL: OnceLock<Rlimit> = OnceLock::new();
 
-    /// What macOS allows where it says that there is no limit.
+    /// The limit that macOS allows where it reports that there is none.
     const MOST: u64 = 10_240;
 
     pub(super) fn raise() -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! What kind of file system a folder is on, and how much room it has.
+//! The kind of file system that a folder is on, and how much room it has.
 
 use std::path::Path;
 

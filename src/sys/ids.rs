@@ -15,7 +15,7 @@ use super::clock::{Clock, SystemClock, Timestamp};
 pub struct SessionId(String);
 
 impl SessionId {
-    /// What every id begins with.
+    /// The beginning of every id.
     pub const PREFIX: &str = "sess_";
 
     /// Parses an id. `None` unless `text` is exactly in this format.

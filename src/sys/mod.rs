@@ -1,4 +1,4 @@
-//! What the program uses of the machine, passed as arguments: clock, ids, disk.
+//! The parts of the machine that the program uses, passed as arguments: clock, ids, disk.
 
 pub mod boot;
 pub mod causes;

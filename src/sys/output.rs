@@ -1,4 +1,4 @@
-//! What a connection is written to, and what it takes without waiting.
+//! The writing end of a connection: one that waits for the reader, and one that does not.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -55,12 +55,12 @@ where
     }
 }
 
-/// What can be written to through its descriptor, on systems where that is of use.
+/// An output with a descriptor, on systems where that is of use.
 #[cfg(unix)]
 pub trait Descriptor: AsFd {}
 #[cfg(unix)]
 impl<F: AsFd> Descriptor for F {}
-/// What can be written to through its descriptor, on systems where that is of use.
+/// An output with a descriptor, on systems where that is of use.
 #[cfg(not(unix))]
 pub trait Descriptor {}
 #[cfg(not(unix))]

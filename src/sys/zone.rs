@@ -14,7 +14,7 @@ pub enum Zone {
 }
 
 impl Zone {
-    /// What a clock there shows at this time.
+    /// The time that a clock there shows at this moment.
     pub fn shown(self, at: Timestamp) -> NaiveDateTime {
         let time = DateTime::<Utc>::from_timestamp_millis(at.as_millis()).unwrap_or_default();
         match self.offset() {

@@ -48,7 +48,8 @@ const REPLAYS: usize = 16;
 const LONG_ANSWERS: usize = 256 * 1024 * 1024;
 const OTHER_ANSWERS: usize = 64 * 1024 * 1024;
 
-/// What an answer takes until its length is known, in bytes, if it is not a long one.
+/// The size that an answer counts with until its length is known, in bytes, if it is not a long
+/// one.
 const OTHER_ANSWER: usize = 1024 * 1024;
 
 /// How long an answer may wait until others have been written.
@@ -63,7 +64,7 @@ pub struct Flow {
     shared: Arc<Shared>,
     reads: Arc<Semaphore>,
     replays: Arc<Semaphore>,
-    /// What a long answer takes until its length is known, in bytes.
+    /// The size that a long answer counts with until its length is known, in bytes.
     longest: usize,
 }
 
@@ -184,7 +185,7 @@ impl Default for Flow {
 }
 
 impl Flow {
-    /// What it shares with the other connections of its process.
+    /// The flow of the whole process, which its connections share.
     pub fn process(&self) -> &ProcessFlow {
         &self.shared.process
     }

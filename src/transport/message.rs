@@ -58,7 +58,7 @@ pub struct Invalid {
     pub id: String,
     /// The JSON-RPC error code.
     pub code: i32,
-    /// What is wrong with the line. Never quotes the line, which may hold secrets.
+    /// A description of the fault in the line. Never quotes the line, which may hold secrets.
     pub message: String,
 }
 
@@ -344,7 +344,7 @@ pub fn response_line(id: &str, outcome: &Outcome) -> String {
     [&head, body, end].concat()
 }
 
-/// What comes before and behind the outcome in the line of a response.
+/// The text before and after the outcome in the line of a response.
 pub(super) fn response_frame(id: &str, outcome: &Outcome) -> (String, &'static str) {
     let name = if outcome.is_ok() { "result" } else { "error" };
     (

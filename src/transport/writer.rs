@@ -22,7 +22,8 @@ use crate::sys::output::{AtOnce, Output};
 /// busy, small enough that a client that does not read costs no memory.
 const LANE_LIMIT: usize = 128 * 1024;
 
-/// What is at most written without the thread, in bytes. It writes more while the next is composed.
+/// The most bytes that are written without the thread, which writes more while the next line is
+/// composed.
 const AT_ONCE: usize = 4 * 1024;
 
 /// Buffers of up to this capacity are used again, in bytes; larger ones are freed after they were

@@ -30,7 +30,7 @@ struct Restoration {
     settings: Settings,
     /// The workspace that was requested.
     key: String,
-    /// What the next prompt is sent with.
+    /// The reason and the server for the briefing before the next prompt, if it needs one.
     hand_over: Option<HandOver>,
     /// The agent's session that it could not open, and that is tried again next time.
     instead: Option<String>,

@@ -56,14 +56,14 @@ pub(super) struct Connection {
     changes: AtomicU64,
     /// Requests whose result names a new session, and where the messages about that session go.
     pending_sessions: Mutex<HashMap<u64, Arc<Route>>>,
-    /// What is done when the responses to requests arrive.
+    /// The actions for the arrival of responses, by the ids of the requests.
     awaited: Mutex<HashMap<u64, Awaited>>,
     pub(super) early: EarlyMessages,
     /// The forwarded requests of clients, by our ids of them.
     origins: Mutex<HashMap<u64, Caller>>,
     /// Pending requests of the agent, by their id's JSON text.
     requested: Mutex<AgentRequests>,
-    /// What the agent can do; known once it has answered `initialize`.
+    /// The agent's capabilities; known once it has answered `initialize`.
     capabilities: OnceLock<Capabilities>,
     dead: watch::Sender<bool>,
     /// How many of our requests were pending when the agent ended.
@@ -75,7 +75,7 @@ pub(super) struct Connection {
     replays_first: AtomicBool,
 }
 
-/// What is done when a response arrives, before any message that follows it.
+/// The action for the arrival of a response, before any message that follows it.
 #[derive(Debug)]
 pub(super) enum Awaited {
     TurnEnd(TurnEnd),
@@ -133,7 +133,7 @@ impl Connection {
         })
     }
 
-    /// What the agent can do: nothing until it has answered `initialize`.
+    /// The agent's capabilities: none until it has answered `initialize`.
     pub(super) fn capabilities(&self) -> Capabilities {
         self.capabilities.get().cloned().unwrap_or_default()
     }
@@ -204,7 +204,7 @@ impl Connection {
         }
     }
 
-    /// What is done when the response to this request arrives.
+    /// Takes the action for the arrival of the response to this request.
     pub(super) fn take_awaited(&self, id: &str) -> Option<Awaited> {
         lock(&self.awaited).remove(&id.parse().ok()?)
     }

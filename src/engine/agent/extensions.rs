@@ -1,5 +1,5 @@
-//! What agents and clients put into messages and members of their own: ids of sessions, which differ on
-//! the two sides, and, from agents, words of a briefing, which clients never see.
+//! Ids of sessions and words of briefings in the agents' and clients' own messages and members. The
+//! ids differ on the two sides; the words, which come from agents, are never shown to clients.
 //!
 //! Methods of their own begin with `_`, members of their own are in `_meta`.
 

@@ -16,7 +16,7 @@ use super::recall::how_to_get_more;
 /// How much of an agent's error is shown, in characters.
 const WORDS: usize = 200;
 
-/// What the next prompt is sent with.
+/// The reason for which the next prompt is sent behind a briefing, and the server that it names.
 #[derive(Clone, Debug)]
 pub(super) struct HandOver {
     pub(super) reason: Reason,

@@ -50,7 +50,7 @@ pub(super) async fn page(
     })
 }
 
-/// What the agent's list says of a session.
+/// The agent's answer to whether its list has a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AgentListing {
     /// The list has the session, perhaps with times.
@@ -71,7 +71,7 @@ impl AgentListing {
     }
 }
 
-/// What the agent's list says of a session; `cwd` restricts it to a folder.
+/// Looks up a session in the agent's list; `cwd` restricts the list to a folder.
 pub(super) async fn look_up(
     connection: &Arc<Connection>,
     id: &str,
@@ -103,7 +103,8 @@ pub(super) async fn titles(
     Some(titles)
 }
 
-/// What `visit` finds in an entry, or in one of this folder, if the list can be read that far.
+/// The first result of `visit` for an entry of the agent's list, or of this folder's part of it, if
+/// the list can be read that far.
 async fn find<T>(
     connection: &Arc<Connection>,
     cwd: Option<&str>,

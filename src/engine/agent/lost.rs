@@ -5,8 +5,9 @@
 use crate::engine::EngineError;
 use crate::json::{string_member, tree};
 
-/// What they say, as [`plain`] has it. It counts with any code, since agents change their codes more
-/// often than their words. The tests have the whole answers.
+/// Words in the errors of agents that have lost a session, in the form that [`plain`] gives. They
+/// count with any code, since agents change their codes more often than their words. The tests have
+/// the whole answers.
 ///
 /// Hermes, in versions of before August 2026, opens another session instead, and `gptme` has no
 /// method to open one.

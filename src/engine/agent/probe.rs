@@ -17,7 +17,7 @@ const LONGEST: u64 = 1024 * 1024;
 /// How long its end may take to be noticed.
 const END: Duration = Duration::from_millis(500);
 
-/// What an agent says about itself.
+/// The agent's description of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Introduced {
     /// Its version.

@@ -1,5 +1,5 @@
-//! What an agent is offered to look up a conversation that it was handed: `rejoin mcp`, among the MCP
-//! servers of its session.
+//! The MCP server `rejoin mcp`, with which an agent looks up a conversation that it was handed: it
+//! is offered among the MCP servers of its session.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -117,7 +117,8 @@ impl Reach {
     }
 }
 
-/// What a briefing says of the server: how the session with this id is read with its tools.
+/// The sentence about the server in a briefing: how the session with this id is read with its
+/// tools.
 pub(super) fn how_to_get_more(server: &str, session: &str) -> String {
     format!(
         "The tools `read`, `search` and `list` of the MCP server \"{server}\" show this conversation \

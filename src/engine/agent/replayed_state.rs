@@ -1,4 +1,4 @@
-//! What the log says about a session that is opened again.
+//! The state of a session that is opened again, from its log.
 
 use std::collections::HashMap;
 use std::sync::Arc;

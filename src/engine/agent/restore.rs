@@ -72,7 +72,7 @@ pub(super) struct Restored {
     pub(super) snapshots: Vec<String>,
 }
 
-/// What becomes of a session that the agent once had.
+/// The outcome of continuing a session that the agent once had.
 #[derive(Debug)]
 pub(super) enum Continued {
     Opened(Restored),

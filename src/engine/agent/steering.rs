@@ -1,4 +1,4 @@
-//! What the user says in the middle of a turn, by a request of its own.
+//! Messages of the user in the middle of a turn, by a request of their own.
 
 use std::sync::Arc;
 

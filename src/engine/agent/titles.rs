@@ -65,7 +65,7 @@ impl Briefed {
     }
 }
 
-/// What the openings of briefings have in common.
+/// The common beginnings of briefings.
 const COMMON: [&str; 2] = ["Below is a record of", "A record of the"];
 
 /// Tracks the titles of a session.

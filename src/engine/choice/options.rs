@@ -49,12 +49,13 @@ struct State {
     is_over: bool,
 }
 
-/// What an option sets.
+/// The target of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     /// The agent.
     Agent,
-    /// What this method sets, by this parameter.
+    /// A setting of the agent with a method of its own: the method's name, and that of its
+    /// parameter.
     Own(&'static str, &'static str),
     /// An option of the agent.
     Option,
@@ -77,7 +78,7 @@ impl Options {
         }))
     }
 
-    /// What an option sets.
+    /// The target of the option with this id.
     pub(super) fn target(id: &str) -> Target {
         match id {
             AGENT => Target::Agent,
@@ -138,8 +139,8 @@ impl Options {
         state.with_all(result)
     }
 
-    /// What the agent has answered when it opened the session, with all options. Its snapshots have
-    /// no options: a replay ends with those in the log, and the answer has the current ones.
+    /// Adds all options to the agent's answer when it opened the session. Its snapshots have no
+    /// options: a replay ends with those in the log, and the answer has the current ones.
     pub(super) fn attached(&self, mut attached: Attached) -> Attached {
         let mut state = self.lock();
         let answer = attached.answer.as_deref().unwrap_or("{}");

@@ -45,8 +45,8 @@ pub(super) struct Current {
     pub(super) found: Found,
     pub(super) conversation: Arc<dyn Conversation>,
     options: Arc<Options>,
-    /// What the log records about the agent's session id, with the next prompt: an agent that was
-    /// given no prompt does not have the conversation.
+    /// The record of the agent's session id, which is logged with the next prompt: an agent that
+    /// was given no prompt does not have the conversation.
     agent_session_id: Arc<Mutex<Option<String>>>,
     used: Arc<Mutex<Option<Use>>>,
 }
@@ -423,7 +423,7 @@ impl Shared {
 /// The agent was changed.
 struct Changed {
     options: Arc<Options>,
-    /// What is logged, and sent to the client.
+    /// The updates to log and to send to the client.
     updates: Block,
 }
 

@@ -154,7 +154,7 @@ const COMMANDS: &[Spec] = &[
     },
 ];
 
-/// What a prompt's text requests.
+/// The request in a prompt's text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Parsed<'a> {
     /// Plain text.

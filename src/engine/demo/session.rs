@@ -20,7 +20,7 @@ use super::settings::{NAME, Settings};
 pub(super) struct SessionState {
     /// The mode and the options, read from the log when they are first needed.
     settings: Mutex<Option<Settings>>,
-    /// What the user always allows (`true`) or always rejects, by what it is about.
+    /// The actions that the user always allows (`true`) or always rejects, by their `about`.
     decisions: Mutex<BTreeMap<String, bool>>,
     /// Its MCP servers.
     pub(super) servers: Arc<Servers>,
@@ -81,7 +81,7 @@ impl SessionState {
         }
     }
 
-    /// What the user has decided about this for as long as the session is open.
+    /// The user's decision about such actions for as long as the session is open.
     pub(super) fn decision(&self, about: &str) -> Option<bool> {
         lock(&self.decisions).get(about).copied()
     }

@@ -113,7 +113,7 @@ pub(super) async fn resource(turn: &Turn<'_>) -> Done {
     Ok(StopReason::EndTurn)
 }
 
-/// What a URI escapes of a path.
+/// The characters of a path that a URI escapes.
 const ESCAPED: AsciiSet = NON_ALPHANUMERIC
     .remove(b'/')
     .remove(b'-')

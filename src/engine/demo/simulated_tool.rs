@@ -114,7 +114,7 @@ fn options(rest: &str) -> Option<Options> {
     Some(options)
 }
 
-/// What is shown of a tool call that succeeds.
+/// The content of a simulated tool call that succeeds.
 struct Sample {
     title: &'static str,
     locations: Vec<ToolCallLocation>,

@@ -1,4 +1,4 @@
-//! What an answer needs: the prompt, the outlet, and the signal that cancels it.
+//! The prompt, the outlet, and the signal that cancels a turn: all that an answer needs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,9 +54,9 @@ pub(super) struct Message {
 /// A turn that is being answered.
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
-    /// What the user sent.
+    /// The prompt that is answered.
     pub(super) prompt: &'a Prompt,
-    /// What the session was opened with.
+    /// The session, as it was opened.
     pub(super) opening: &'a Opening,
     pub(super) session: &'a SessionState,
     /// Notified when the turn is cancelled.

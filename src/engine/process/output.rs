@@ -110,7 +110,7 @@ impl Input {
         }
     }
 
-    /// What takes note of the process's first answer.
+    /// A handle that takes note of the process's first answer.
     pub(super) fn first_answer(&self) -> FirstAnswer {
         FirstAnswer {
             input: Arc::downgrade(&self.pipe),
@@ -251,7 +251,7 @@ impl<P> Output<P> {
     }
 }
 
-/// What can be read and waited for.
+/// An output that can be read and waited for.
 #[cfg(unix)]
 pub(in crate::engine) trait Pipe: Read + std::os::fd::AsFd {}
 #[cfg(unix)]

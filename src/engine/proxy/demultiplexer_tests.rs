@@ -22,7 +22,7 @@ impl Read for Pieces {
     }
 }
 
-/// What each side gets of an input that comes in pieces, and what is answered to the conductor.
+/// The bytes for each side of an input that comes in pieces, and the answers to the conductor.
 fn sorted(bytes: &[u8], size: usize, line_limit: usize) -> [String; 3] {
     let port = Port::default();
     let (mut answers, output) = io::pipe().unwrap();

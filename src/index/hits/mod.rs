@@ -25,14 +25,14 @@ use super::snippets::snippet;
 use scan::Matcher;
 pub(super) use words::Ranked;
 
-/// What to look for.
+/// The pattern of a search.
 #[derive(Clone, Debug)]
 pub enum Pattern {
     /// Words and phrases, in the index. A session matches if it has all of them.
     Words(Search),
     /// Exactly this text, in the logs.
     Substring(String),
-    /// What matches a regular expression, in the logs.
+    /// Text that matches a regular expression, in the logs.
     Regex(Regex),
 }
 
@@ -46,7 +46,7 @@ impl Pattern {
 /// A search for places.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// What to look for.
+    /// The pattern to look for.
     pub pattern: Pattern,
     /// In which sessions. Its own search and order are not used.
     pub sessions: Filter,
@@ -113,7 +113,7 @@ impl Query {
             && !self.since.as_ref().is_some_and(ended_early)
     }
 
-    /// What a cursor belongs to.
+    /// The query that a cursor belongs to, as text.
     fn scope(&self) -> String {
         format!(
             "Hits {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {}",
@@ -149,7 +149,7 @@ pub struct Hits {
 pub struct Hit {
     /// The session.
     pub session: Listed,
-    /// What the text there is.
+    /// The kind of text.
     pub field: Field,
     /// When it was recorded, in the format of [`Timestamp`](crate::sys::Timestamp)'s `Display`.
     pub at: String,
@@ -345,7 +345,7 @@ impl Calls {
     }
 }
 
-/// What is known of a passage's tool call.
+/// The tool call of a passage, as far as the other passages show it.
 fn call_of(passages: &[Passage], passage: &Passage) -> HitCall {
     let of_call = || passages.iter().filter(|other| other.id == passage.id);
     let titles = of_call().filter(|other| other.field == Field::Tool);

@@ -1,7 +1,7 @@
 //! Finds places by reading the logs, on several threads.
 //!
-//! What is compared is text as people read it: strings of the logs without escapes, and messages as
-//! a whole, however many chunks they came in.
+//! Patterns are compared with text as people read it: strings of the logs without escapes, and
+//! messages as a whole, however many chunks they came in.
 
 use std::collections::BTreeSet;
 use std::ops::{ControlFlow, Range};
@@ -46,7 +46,7 @@ const OWN_WORDS: &str = "API Ask Edit Error Fetch Find List Ready Read Run Searc
 /// How many records are read between two checks for cancellation.
 const CHECK_INTERVAL: u64 = 1024;
 
-/// What to look for.
+/// A pattern, prepared for the search in logs.
 pub(super) enum Matcher<'q> {
     /// A text.
     Literal(Box<Literal<'q>>),

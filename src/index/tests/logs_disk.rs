@@ -13,7 +13,7 @@ use crate::sys::disk::FileInfo;
 use crate::sys::sim::SimDisk;
 use crate::sys::{Disk, DiskFile, SessionId, Sys, Timestamp};
 
-/// What a log is made of.
+/// A part of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
     Header {
@@ -27,7 +27,7 @@ pub(super) enum Entry {
     Said {
         words: &'static str,
     },
-    /// What a tool call with the id `c` is, or returned.
+    /// A member of a tool call with the id `c`.
     Tool {
         member: &'static str,
         text: &'static str,
@@ -63,7 +63,7 @@ pub(super) struct LogsDisk {
     listed: AtomicUsize,
     /// How often a length was read.
     looked: AtomicUsize,
-    /// What another process does while a log is read, once.
+    /// The action of another process while a log is read, once.
     pub(super) meanwhile: Arc<Mutex<Option<Meanwhile>>>,
 }
 

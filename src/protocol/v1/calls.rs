@@ -1,7 +1,7 @@
 //! Converts tool calls: version 1 has an update that begins one, and no way to add to its content.
 //!
-//! What is added to the content, or shown in a terminal that is part of it, is held until something
-//! else follows. Then one update has the whole content.
+//! Additions to the content, and to the output of a terminal that is part of it, are held until
+//! something else follows. Then one update has the whole content.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};

@@ -34,7 +34,8 @@ struct Message {
     replaced: u32,
 }
 
-/// What a message contains: enough to see whether another content begins with it.
+/// The length and hash of a message's content: enough to see whether another content begins with
+/// it.
 #[derive(Clone, Debug, Default)]
 struct Content {
     len: usize,

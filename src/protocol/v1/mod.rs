@@ -46,7 +46,7 @@ pub struct Conversion {
     carried: Vec<String>,
 }
 
-/// What becomes of an update.
+/// The conversion of an update.
 #[derive(Debug, Default)]
 struct Shown<'a> {
     /// The updates of version 1, in order.

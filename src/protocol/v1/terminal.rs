@@ -1,4 +1,4 @@
-//! What an agent's terminals have shown, as text: version 1 has no terminals of an agent.
+//! The output of an agent's terminals, as text: version 1 has no terminals of an agent.
 
 use std::collections::HashMap;
 
@@ -27,7 +27,7 @@ impl Terminals {
         Some(id)
     }
 
-    /// What a terminal has shown.
+    /// The output of a terminal so far.
     pub(super) fn text(&self, id: Id) -> String {
         let output = self.0.get(&id).map_or(&[][..], Vec::as_slice);
         String::from_utf8_lossy(output).into_owned()

@@ -20,7 +20,7 @@ pub(super) struct Fold {
     pub(super) transcript: Transcript,
     messages: HashSet<String>,
     calls: HashSet<String>,
-    /// What announced subagents did, by their sessions.
+    /// The folds of announced subagents, by their sessions.
     subagents: BTreeMap<String, Self>,
 }
 

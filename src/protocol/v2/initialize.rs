@@ -2,7 +2,8 @@
 
 use crate::json::{self, Object};
 
-/// What each client of version 2 understands, in the form of version 1, where it is declared.
+/// Capabilities that each client of version 2 has, in the form of version 1, where they are
+/// declared.
 const SESSION: &str = r#"{"compaction":{},"configOptions":{"boolean":{}},"notices":{}}"#;
 
 /// The parameters in version 1. `protocolVersion` stays. Files and terminals, which a client of

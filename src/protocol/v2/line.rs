@@ -13,7 +13,7 @@ pub const HEAD_V2: &[u8] = b"{\"method\":\"session/update\",\"jsonrpc\":\"2.0\",
 /// The end of nearly all lines, after the update.
 const TAIL: &[u8] = b"}}\n";
 
-/// What follows `HEAD`: the session's id, then our note if the line is replayed, then the update.
+/// The text after `HEAD`: the session's id, then our note if the line is replayed, then the update.
 const SESSION: &[u8] = b"\"sessionId\":\"";
 const NOTE: &[u8] = b",\"_meta\":{\"rejoin\":{\"at\":\"";
 const TURN: &[u8] = b"\",\"turn\":";
@@ -83,7 +83,7 @@ pub(super) fn read(line: &[u8], members: &mut Vec<Member>) -> Option<UpdatePosit
     Some(spot)
 }
 
-/// What follows the head of one of our lines.
+/// The text after the head of one of our lines.
 fn behind_head(line: &[u8]) -> Option<&[u8]> {
     line.strip_prefix(HEAD)
         .or_else(|| line.strip_prefix(HEAD_V2))

@@ -64,7 +64,7 @@ pub struct View {
     members: Vec<Member>,
 }
 
-/// What becomes of a line.
+/// The conversion of a line.
 enum Shown<'a> {
     Unchanged,
     Changed(Change<'a>),

@@ -97,7 +97,7 @@ fn write_lines(sign: char, lines: &[&str], out: &mut String) {
     }
 }
 
-/// What differs, in order.
+/// The differences, in order.
 fn changes(old: &[&str], new: &[&str]) -> Vec<Change> {
     let alike = |(a, b): &(&&str, &&str)| a == b;
     let head = old.iter().zip(new).take_while(alike).count();

@@ -1,4 +1,4 @@
-//! What must hold for the view of any log.
+//! Properties of the view of any log.
 
 use proptest::prelude::*;
 use serde_json::value::RawValue;

@@ -1,7 +1,7 @@
 //! The views of a session's subagents: those that were used last.
 //!
-//! What a view knows of the past of its subagent only matters for messages and tool calls that go on,
-//! so one that was not used for long can begin again.
+//! The past of a subagent only matters to its view for messages and tool calls that go on, so a
+//! view that was not used for long can begin again.
 
 use std::collections::BTreeMap;
 

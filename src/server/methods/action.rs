@@ -1,4 +1,4 @@
-//! What serves a request: an answer at once, an answer later, or a request to a session.
+//! The ways to serve a request: an answer at once, an answer later, or a request to a session.
 
 use crate::engine::BoxFuture;
 use crate::protocol::method::{
@@ -14,7 +14,7 @@ use super::changes::Hold;
 use super::context::Context;
 use super::result;
 
-/// What serves a request.
+/// The way in which a request is served.
 pub(super) enum Action {
     /// The result, as JSON text.
     Answer(String),

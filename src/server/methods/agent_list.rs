@@ -40,7 +40,7 @@ pub(super) struct ListRequest {
     pub(super) limit: usize,
     /// Whether the result has the number of sessions.
     pub(super) counted: bool,
-    /// What its entries have.
+    /// The form of its entries.
     pub(super) form: RowForm,
 }
 
@@ -72,8 +72,8 @@ struct Theirs {
     after: Option<Key>,
 }
 
-/// What entries are sorted by: the time, the latest first, and the id. Without a time, the time is
-/// empty.
+/// The key by which entries are sorted: the time, the latest first, and the id. Without a time, the
+/// time is empty.
 type Key = (String, String);
 
 /// A key as it sorts.

@@ -9,7 +9,7 @@ use crate::record::header::Implementation;
 use crate::sys::ids::RandomIds;
 use crate::sys::{Ids, SessionId};
 
-/// What a path begins with to be absolute.
+/// The beginning that makes a path absolute.
 const DRIVE: &str = if cfg!(windows) { "C:" } else { "" };
 
 fn time(n: i64) -> String {

@@ -50,7 +50,7 @@ struct Shared {
     wake: Notify,
 }
 
-/// What is subscribed to, and what has changed.
+/// The subscriptions of a client, and the changes for them.
 #[derive(Default)]
 pub(super) struct State {
     /// Changed sessions that were not looked at yet.

@@ -1,4 +1,4 @@
-//! What all methods of one connection work with.
+//! The context of all methods of one connection.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};

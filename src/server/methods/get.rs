@@ -146,7 +146,7 @@ impl Read<'_> {
         Ok(store.read(self.id)?)
     }
 
-    /// What each result has.
+    /// The members that each result has.
     pub(super) fn session(&self) -> Map<String, Value> {
         let catalog = self.deps.catalog.as_ref();
         let mut session = Map::new();

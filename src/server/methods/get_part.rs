@@ -1,4 +1,4 @@
-//! What `session/get` is asked for: turns, a whole tool call, or a part of another tool's file.
+//! The parameters of `session/get`: turns, a whole tool call, or a part of another tool's file.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ const PART: i64 = 1024 * 1024;
 const SHORTEST_PART: i64 = 4;
 const LONGEST_PART: i64 = 8 * PART;
 
-/// What is read of a session.
+/// The part of a session that is read.
 pub(super) enum Wanted {
     /// A page of turns.
     Turns(TurnsQuery),

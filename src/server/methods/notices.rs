@@ -70,7 +70,7 @@ impl Folders<'_> {
     }
 }
 
-/// What one subscription is notified of.
+/// The changes to notify one subscription of.
 #[derive(Default)]
 struct Batch {
     sessions: Vec<(Listed, Activity)>,

@@ -13,7 +13,7 @@ use super::changes::Changes;
 use super::context::{Context, client_id, id_of_agents_session};
 use super::list_v2::row_in_v2;
 
-/// What the entries of lists have for a client.
+/// The form of the entries of lists for a client.
 #[derive(Clone, Debug, Default)]
 #[expect(
     clippy::struct_excessive_bools,

@@ -56,15 +56,15 @@ pub struct Attach {
     /// The id of its process.
     #[serde(default)]
     pub pid: u32,
-    /// What the owner knows an actor of its own by, which serves its own client.
+    /// The key by which the owner knows an actor of its own that serves its own client.
     #[serde(default)]
     pub key: Option<String>,
-    /// What the client can do. A front of an earlier release does not say that.
+    /// The client's capabilities. A front of an earlier release does not send them.
     #[serde(default)]
     pub abilities: Option<ClientCapabilities>,
 }
 
-/// What the owner says of the session, or why it is not the owner.
+/// The owner's description of the session, or the reason why it is not the owner.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Attached {
@@ -115,7 +115,7 @@ pub enum Notified {
 /// The answer to a [`Passed`] request.
 pub type Answer = Result<Done, Refusal>;
 
-/// What a request becomes when the session is elsewhere.
+/// The way of a request when the session is elsewhere.
 #[derive(Debug)]
 pub enum Route<R> {
     /// The owner serves it.

@@ -23,7 +23,7 @@ use super::owners::Owners;
 
 pub use super::message::ATTACH;
 
-/// What counts for the flow of a connection, in bytes.
+/// The size that a message counts with in the flow of a connection, in bytes.
 const COMMAND: usize = 512;
 
 /// A client elsewhere, as the owner's actor knows it.
@@ -39,7 +39,7 @@ pub(in crate::session) struct Link {
     pub(in crate::session) client: Option<String>,
     /// Whether it is asked nothing.
     pub(in crate::session) observes: bool,
-    /// What it can do, if it has said so.
+    /// The client's capabilities, if its process has sent them.
     pub(in crate::session) abilities: Option<ClientCapabilities>,
     /// The id of its process.
     pub(in crate::session) pid: u32,

@@ -23,7 +23,7 @@ const ENDED: &str = r#"append end and sync, state Idle(Some("{\"stopReason\":\"e
 const CANCELLED: &str =
     r#"append end and sync, state Idle(Some("{\"stopReason\":\"cancelled\"}"))"#;
 
-/// What becomes of the prompt of another reply.
+/// The effects for the prompt of another reply.
 fn taken(reply: &str) -> String {
     TAKEN.replace("answer p", &format!("answer {reply}"))
 }

@@ -1,4 +1,4 @@
-//! What a session does when its engine has attached, or has failed to.
+//! The transitions of a session when its engine has attached, or has failed to.
 
 use crate::engine::{Attached, Block, CloseReason};
 use crate::record::Kind;

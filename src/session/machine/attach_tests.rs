@@ -1,4 +1,4 @@
-//! What follows when an engine has attached, or has failed to.
+//! Tests of the transitions when an engine has attached, or has failed to.
 
 use super::*;
 use crate::engine::EngineError;

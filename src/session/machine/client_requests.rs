@@ -1,5 +1,5 @@
-//! What a session does with requests that pass through it: those of its engine to the client, and
-//! those of the client that only the engine knows.
+//! Requests that pass through a session: those of its engine to the client, and those of the client
+//! that only the engine knows.
 
 use std::sync::Arc;
 

@@ -36,7 +36,7 @@ fn served(info: Option<&str>) -> Called {
     }
 }
 
-/// What a batch appends.
+/// The records that a batch appends.
 fn appended<'a>(batch: &'a Batch<&'static str>) -> Vec<(Kind, Option<&'a str>, &'a str)> {
     let blocks = batch.iter().filter_map(|effect| match effect {
         Effect::Append(block, _) => Some(block.iter()),

@@ -1,4 +1,4 @@
-//! What a session does when an effect has failed.
+//! The transitions of a session when an effect has failed.
 
 use crate::engine::CloseReason;
 

@@ -23,7 +23,7 @@ pub(super) enum Lifecycle<R> {
     Replaying { reply: R, session: Opened },
 }
 
-/// What waits for the engine to attach.
+/// The request that waits for the engine to attach.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AttachRequest {
     /// A new session.

@@ -89,7 +89,7 @@ enum Purpose {
     Delete,
 }
 
-/// What is held back while a load is under way.
+/// Requests and answers that are held back while a load is under way.
 #[derive(Debug)]
 struct Deferred<R> {
     /// Requests of the engine to the client.

@@ -1,4 +1,4 @@
-//! What a session does with requests that another process serves, which has the session.
+//! Requests that are passed to another process, which has the session.
 
 use crate::engine::CloseReason;
 use crate::session::effect::{Batch, Effect};

@@ -1,5 +1,5 @@
-//! What a session does with prompts: it has them answered, one at a time unless the engine takes
-//! more, holds those that may wait, and withdraws those that are not logged yet.
+//! The prompts of a session: it has them answered, one at a time unless the engine takes more,
+//! holds those that may wait, and withdraws those that are not logged yet.
 
 use crate::engine::{Block, Ended, Prompt, StopReason};
 use crate::record::{Kind, OpenTurns};
@@ -367,7 +367,7 @@ impl<R> Machine<R> {
         })
     }
 
-    /// What the session is doing.
+    /// The state of the session.
     pub(super) fn phase(&self) -> Phase {
         let reported = self.reports.last.as_ref().filter(|phase| !phase.is_idle());
         if let Some(reported) = reported {

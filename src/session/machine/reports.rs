@@ -1,11 +1,11 @@
-//! What the engine reports of what it is doing, if it does so.
+//! The engine's reports of its state, if it makes them.
 
 use crate::session::effect::{Batch, Effect};
 use crate::session::phase::Phase;
 
 use super::Machine;
 
-/// What the engine reports of its state.
+/// The engine's reports of its state.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
     /// Whether it does so. If not, the session reports.

@@ -13,7 +13,7 @@ use super::super::subagents::Subagent;
 use super::super::{Found, has_extension, lines};
 use super::records::Reader;
 
-/// What the session's records say about the calls that started subagents.
+/// The calls that started subagents, from the session's records.
 #[derive(Debug, Default)]
 struct Calls<'a> {
     /// By the agents' ids, from the results.
@@ -128,7 +128,7 @@ pub(super) fn folder(found: &Found) -> PathBuf {
     found.path.with_extension("").join("subagents")
 }
 
-/// What is in a folder.
+/// The paths in a folder.
 pub(super) fn inside(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).collect()

@@ -36,7 +36,7 @@ struct Titles {
     prompt: Option<String>,
 }
 
-/// What the user's text begins with that no user wrote.
+/// The beginnings of texts in the user's records that no user wrote.
 const NOT_PROMPTS: [&str; 8] = [
     "<local-command-caveat>",
     "Caveat: The messages below",
@@ -85,7 +85,7 @@ impl Reader {
         }
     }
 
-    /// What was read, and how many records were not understood.
+    /// The conversation that was read, and how many records were not understood.
     pub(super) fn finish(mut self) -> (Builder, usize) {
         let titles = self.titles;
         if let Some(title) = titles.custom.or(titles.generated).or(titles.prompt) {
@@ -322,7 +322,7 @@ fn set(title: &mut Option<String>, value: &Value) {
     }
 }
 
-/// What the text of a user's record is.
+/// The kind of text in a user's record.
 enum Shown<'a> {
     Prompt(&'a str),
     /// A slash command or a shell command that the user typed.

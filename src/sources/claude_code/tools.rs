@@ -64,8 +64,8 @@ pub(super) fn call<'a>(id: &'a str, name: &str, input: &'a Value) -> Call<'a> {
     }
 }
 
-/// What is known of a call when it has a result. `block` is what the model was given, `structured`
-/// what the tool returned: an object, a text if it failed, or a list.
+/// The result of a call, as members of its update. `block` is what the model was given,
+/// `structured` what the tool returned: an object, a text if it failed, or a list.
 pub(super) fn result(
     name: &str,
     input: &Value,
@@ -152,7 +152,7 @@ fn changes(input: &Value, structured: &Value) -> Vec<Value> {
     edits.collect()
 }
 
-/// What the model was given, as content.
+/// The result that the model was given, as content.
 fn given(block: &Value) -> Vec<Value> {
     match &block["content"] {
         Value::String(given) if !given.is_empty() => vec![of_call(text(given))],

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::content::as_text;
 
-/// What became of a command.
+/// The outcome of a command.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Output {
     pub(super) text: String,

@@ -28,7 +28,7 @@ pub(super) struct Reader<'a> {
     events: [bool; 4],
     /// The outputs of tool calls, by their ids.
     outputs: HashMap<&'a str, &'a Value>,
-    /// What a tool call is, by its id.
+    /// The kinds of tool calls, by their ids.
     calls: HashMap<&'a str, Tool>,
     /// The calls of commands that go on, by the number of their terminal, with the output so far.
     running: HashMap<String, (&'a str, String)>,
@@ -48,7 +48,7 @@ const EVENTS: [&str; 4] = [
     "web_search_end",
 ];
 
-/// What the user's text begins with that no user wrote.
+/// The beginnings of the user's texts that no user wrote.
 const NOT_PROMPTS: [&str; 6] = [
     "<environment_context>",
     "<user_instructions>",
@@ -97,7 +97,7 @@ impl<'a> Reader<'a> {
         self.builder.finish(id, self.cwd).counted(self.unknown, 0)
     }
 
-    /// What was read, if it is a subagent's.
+    /// The conversation that was read, if it is a subagent's.
     pub(super) fn of_subagent(self) -> Option<Builder> {
         self.is_subagent.then_some(self.builder)
     }
@@ -230,7 +230,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What the model was given as the result of a tool call.
+    /// Adds the result of a tool call that the model was given.
     fn output(&mut self, at: Timestamp, item: &'a Value) {
         let Some(id) = item["call_id"].as_str() else {
             return;

@@ -72,7 +72,7 @@ pub(super) fn is_compressed(path: &Path) -> bool {
     has_extension(path, &["zst"])
 }
 
-/// What a file has, decompressed as far as possible, and whether that is all of it.
+/// The content of a file, decompressed as far as possible, and whether that is all of it.
 pub(super) fn plain<'a>(path: &Path, bytes: &'a [u8]) -> (Cow<'a, [u8]>, bool) {
     if !is_compressed(path) {
         return (Cow::Borrowed(bytes), true);

@@ -6,7 +6,7 @@ use super::super::content::{as_text, of_call, text};
 use super::super::conversation::Call;
 use super::patch;
 
-/// What has to be known of a tool call when its result comes.
+/// The kind of a tool call, which decides how its result is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tool {
     Command,

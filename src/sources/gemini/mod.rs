@@ -40,7 +40,7 @@ pub(super) fn read(found: &Found, bytes: &[u8], wanted: Wanted<'_>) -> Conversat
     conversation.counted(0, damaged)
 }
 
-/// What a file has, and how many lines of it are damaged.
+/// The conversation in a file, and how many lines of it are damaged.
 fn chat(path: &Path, bytes: &[u8]) -> (Value, usize) {
     if has_extension(path, &["jsonl"]) {
         let lines = lines::objects(bytes);

@@ -22,7 +22,7 @@ pub(super) fn call<'a>(id: &'a str, call: &'a Value) -> Call<'a> {
     begun
 }
 
-/// What is known of the result.
+/// The result of a call, as members of its update.
 pub(super) fn result(call: &Value) -> Value {
     let input = &call["args"];
     let display = &call["resultDisplay"];

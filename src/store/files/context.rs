@@ -1,4 +1,5 @@
-//! What all parts of a store of files share: system, folders, durability, and the locks held.
+//! The context that all parts of a store of files share: system, folders, durability, and the locks
+//! held.
 
 use std::collections::BTreeSet;
 use std::io;

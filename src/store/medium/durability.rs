@@ -1,9 +1,10 @@
-//! What survives a power failure: when logs are synced.
+//! Durability modes: when logs are synced, and so which records survive a power failure.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What a power failure may lose. The death of the process alone loses no record in any mode.
+/// The records that a power failure may lose. The death of the process alone loses no record in any
+/// mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Durability {
     /// Whatever the system has not yet written to disk: logs are never synced.

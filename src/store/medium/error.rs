@@ -88,7 +88,7 @@ pub enum StoreError {
     Headerless {
         /// The session.
         id: SessionId,
-        /// What was found instead.
+        /// The content that was found instead.
         reason: String,
     },
     /// The log is that of another session than its name says. It is not changed.

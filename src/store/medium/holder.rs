@@ -77,7 +77,7 @@ impl Holder {
         Some(hint)
     }
 
-    /// What is appended to a hint when its process is ending.
+    /// The text that is appended to a hint when its process is ending.
     pub(in crate::store) fn ending() -> &'static [u8] {
         ENDING.as_bytes()
     }

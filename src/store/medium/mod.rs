@@ -27,7 +27,7 @@ pub struct Trashed {
     pub at: Timestamp,
 }
 
-/// What is known of a log without opening it.
+/// The properties of a log that are known without opening it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Info {
     /// Whether it is a log, and nothing else with its name.
@@ -89,7 +89,7 @@ pub(in crate::store) trait Medium: Send + std::marker::Sync + fmt::Debug {
     /// Opens a log for reading. Other processes may write to it meanwhile.
     fn open(&self, id: &SessionId) -> Result<Box<dyn Image>, StoreError>;
 
-    /// What is known of a log; none if it does not exist.
+    /// The properties of a log; none if it does not exist.
     fn info(&self, id: &SessionId) -> Result<Option<Info>, StoreError>;
 
     /// The error for a session that has no log: `NotFound` only if it is known to be absent.

@@ -32,7 +32,7 @@ pub(in crate::store) struct Address {
     pub(super) schema: String,
     /// Without a password.
     pub(super) shown: String,
-    /// What prints the password, if something does.
+    /// The command that prints the password, if there is one.
     pub(super) password_command: Option<PasswordCommand>,
     /// How connections are encrypted, if they are.
     pub(super) tls: Option<Tls>,

@@ -375,7 +375,7 @@ impl State {
     }
 }
 
-/// What is the same for processes that see each other's ids: the boot of the system, and the
+/// The common mark of processes that see each other's ids: the boot of the system, and the
 /// namespace of processes, which each container has for itself. Empty if it is unknown.
 fn boot() -> String {
     let Some(boot) = boot_id() else {

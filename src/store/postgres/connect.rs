@@ -41,7 +41,7 @@ const CANCEL: Duration = Duration::from_secs(3);
 /// for one that sends or receives nothing.
 const ORPHANED: Duration = Duration::from_mins(2);
 
-/// What is said if the server asks for a password and none is known.
+/// The error if the server asks for a password and none is known.
 const NO_PASSWORD: &str = "the server asks for a password, and none is known: set PGPASSWORD, add a \
     line to ~/.pgpass or to the file that PGPASSFILE names, or name a command with \
     --store-password-command";

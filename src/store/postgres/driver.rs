@@ -113,7 +113,7 @@ struct Statement {
     waiter: Option<Waiter>,
 }
 
-/// What runs statements.
+/// Runs statements, on a thread of its own.
 pub(super) struct Driver {
     shared: Arc<Shared>,
     thread: OnceLock<Result<Thread, String>>,
@@ -136,7 +136,7 @@ struct Shared {
     is_ending: AtomicBool,
 }
 
-/// What is known of a database that does not answer.
+/// The state of a database that does not answer.
 struct Silence {
     /// When this was seen last.
     seen: Instant,

@@ -49,7 +49,7 @@ pub(super) struct Claimed {
     confirmed: Option<Instant>,
 }
 
-/// What the database says about a log.
+/// The state of a log in the database: whether it is ours, and its end.
 struct Fence {
     is_ours: bool,
     end: i64,

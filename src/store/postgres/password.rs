@@ -16,7 +16,7 @@ use crate::sys::descriptors;
 pub(super) struct PasswordCommand(pub(super) String);
 
 impl PasswordCommand {
-    /// What the command prints, without its line break.
+    /// Runs the command and returns its output without the line break.
     pub(super) async fn run(&self) -> Result<String, String> {
         let mut command = if cfg!(windows) {
             let mut command = Command::new("cmd");

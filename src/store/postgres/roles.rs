@@ -1,4 +1,4 @@
-//! What roles of the database may do with the tables.
+//! The rights of database roles on the tables.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::driver::{Driver, Repeat};
 use super::failure::DatabaseFailure;
 use super::tables;
 
-/// What a role is for.
+/// The rights of a role. Each includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
     /// Sees sessions.

@@ -90,7 +90,7 @@ fn newer(driver: &Driver, found: Version) -> StoreError {
     }
 }
 
-/// What a failure means for the caller.
+/// The store's error for a failure of the database.
 pub(super) fn error(
     driver: &Driver,
     operation: &'static str,

@@ -44,7 +44,7 @@ impl Drop for Looking {
     }
 }
 
-/// What is looked for.
+/// A query for changes.
 struct Poll {
     wanted: Wanted,
     /// The time since which changes of all sessions are looked for, in milliseconds.
@@ -61,7 +61,7 @@ impl Poll {
         (!ids.is_empty()).then(|| (THESE, vec![uuids(ids)]))
     }
 
-    /// What was found.
+    /// The states of the sessions in the rows.
     fn found(&mut self, rows: &[Row]) -> Known {
         let mut known = Known::new();
         for row in rows {

@@ -16,7 +16,7 @@ pub enum Fault {
     Sync(io::ErrorKind),
 }
 
-/// What a power failure leaves of written but unsynced bytes.
+/// The fate of written but unsynced bytes in a power failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tail {
     /// The bytes are lost.

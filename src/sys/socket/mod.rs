@@ -79,9 +79,9 @@ fn unsupported(folder: &Path, name: &str) -> io::Error {
 
 /// The accepted or connected end of a socket's connection.
 pub struct Stream {
-    /// What the other end writes.
+    /// The bytes that the other end writes.
     pub input: Box<dyn Read + Send>,
-    /// What the other end reads.
+    /// The bytes for the other end to read.
     pub output: Box<dyn Write + Send>,
     /// Writes to the other end without waiting, as much as it has room for.
     pub at_once: AtOnce,
@@ -125,7 +125,7 @@ impl fmt::Debug for Stream {
     }
 }
 
-/// What the other end writes.
+/// The bytes that the other end writes.
 #[cfg(unix)]
 struct SocketInput(Arc<std::os::unix::net::UnixStream>);
 
@@ -136,7 +136,8 @@ impl Read for SocketInput {
     }
 }
 
-/// What the other end reads. When it is dropped, the other end sees that there is no more.
+/// The bytes for the other end to read. When it is dropped, the other end sees that there is no
+/// more.
 #[cfg(unix)]
 struct SocketOutput(Arc<std::os::unix::net::UnixStream>);
 

@@ -29,8 +29,8 @@ pub(in crate::engine::agent) struct Echo {
     at: usize,
 }
 
-/// What the user has said within running turns, which the agent may show itself. Each message is recorded
-/// once: by us when the agent has taken it, or as the agent shows it.
+/// Messages of the user within running turns, which the agent may show itself. Each message is
+/// recorded once: by us when the agent has taken it, or as the agent shows it.
 #[derive(Debug, Default)]
 pub(super) struct Steered(Vec<SteeredMessage>);
 
@@ -116,7 +116,8 @@ impl Echo {
         !self.context.is_empty()
     }
 
-    /// What the agent may still repeat after the turn: only the context is recognized then.
+    /// The part of the echo that the agent may still send after the turn: only the context is
+    /// recognized then.
     pub(super) fn after_turn(self) -> Option<Self> {
         let has_context = self.has_context();
         let parts = Some(VecDeque::new());

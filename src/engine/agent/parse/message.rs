@@ -16,7 +16,7 @@ pub(in crate::engine::agent) enum Message<'a> {
     Update {
         /// The agent's session id.
         session: Cow<'a, str>,
-        /// What is logged and sent.
+        /// The update to log and send.
         payload: Payload<'a>,
     },
     /// A request, to be answered under `id`.

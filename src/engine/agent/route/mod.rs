@@ -82,7 +82,7 @@ struct State {
     turns: Vec<String>,
     /// The subagents that have not ended.
     subagents: OpenSubagents,
-    /// What an agent of version 2 reports of its work.
+    /// The work that an agent of version 2 reports.
     work: Work,
     /// The subagents that the agent has announced since it has replayed the session: they go on.
     continuing: HashSet<String>,
@@ -91,7 +91,7 @@ struct State {
     before_clearing: Option<BTreeMap<String, String>>,
 }
 
-/// What happens to updates.
+/// The treatment of updates.
 #[derive(Debug)]
 enum Mode {
     /// Updates are logged and sent.

@@ -1,5 +1,5 @@
-//! What an agent of version 2 reports of its work: which report ends the turn of a prompt, and
-//! which messages repeat the prompt.
+//! The work that an agent of version 2 reports: which report ends the turn of a prompt, and which
+//! messages repeat the prompt.
 //!
 //! The response to a prompt says that the agent has accepted it. Its turn ends when the agent is idle
 //! after that.

@@ -26,7 +26,7 @@ type Failure = StreamableHttpError<reqwest::Error>;
 /// The header with the id of the server's session.
 const SESSION: &str = "Mcp-Session-Id";
 
-/// What the client accepts, as the protocol demands.
+/// The media types that the client accepts, as the protocol demands.
 const ACCEPTED: &str = "text/event-stream, application/json";
 
 /// A client.

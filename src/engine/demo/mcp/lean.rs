@@ -61,7 +61,7 @@ fn tool_named(name: &str) -> String {
     name.raw("inputSchema", "{}").end()
 }
 
-/// What is used of a tool.
+/// The members of a tool that are used, shortened.
 fn lean_tool(message: &str, tool: &Range<usize>) -> String {
     let text = |name: &str| {
         let value = json::member(message.as_bytes(), tool.start, name)?;

@@ -14,7 +14,7 @@ use super::client::{ask, problem};
 /// An action that may need permission.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Action<'a> {
-    /// What the user's permanent decisions apply to.
+    /// The text by which the user's permanent decisions apply to further actions.
     pub(crate) about: &'a str,
     /// Whether it may change something, so that a read-only mode rejects it.
     pub(crate) changes: bool,
