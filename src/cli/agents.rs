@@ -16,7 +16,7 @@ fn adapter(known: &Known) -> Option<&str> {
     known.npx.as_deref().filter(|_| is_other)
 }
 
-/// What was probably meant, as a hint, if this command is known not to speak ACP.
+/// A hint with the command that was probably meant, if this one is known not to speak ACP.
 pub(super) fn meant(command: &[OsString]) -> Option<String> {
     let name = AgentNames::program(command);
     let is_plain = |known: &&Known| known.plain.contains(&name);

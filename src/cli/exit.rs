@@ -26,15 +26,15 @@ pub(super) const HELP: &str = "\
 Exit codes: 0 success, 1 failure, 2 invalid command line, 3 session not found, 4 session in use, \
 5 damage found, 6 the client stopped reading.";
 
-/// What to do if a folder is no store.
+/// The hint if a folder is no store.
 pub(super) const ANOTHER: &str =
     "name an empty folder, a new one or a store with --store or REJOIN_STORE";
 
-/// What to do if a session is open in a process that other processes do not reach.
+/// The hint if a session is open in a process that other processes do not reach.
 pub(super) const OUT_OF_REACH: &str = "close the session in its client; from a process of a store in \
     a database, `rejoin sessions take-over` takes it";
 
-/// What to do if a database does not answer.
+/// The hint if a database does not answer.
 pub(super) const UNREACHABLE: &str = "check the address, and that the database runs";
 
 /// Why a command failed, and what to do about it.
@@ -82,7 +82,7 @@ impl Failure {
         self
     }
 
-    /// What failed.
+    /// The message that says what failed.
     pub(super) fn message(&self) -> &str {
         &self.message
     }

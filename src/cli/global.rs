@@ -56,13 +56,13 @@ impl Global {
         given(self.store.as_ref())
     }
 
-    /// What prints the password of the store's database.
+    /// The command that prints the password of the store's database.
     pub(super) fn store_password_command(&self) -> Option<&str> {
         let command = self.store_password_command.as_deref();
         command.filter(|command| !command.is_empty())
     }
 
-    /// What to log.
+    /// The filter for log lines.
     pub(super) fn log_level(&self) -> &str {
         match self.log_level.as_str() {
             "" => LOG_LEVEL,

@@ -44,7 +44,7 @@ const MOST: u8 = 4;
 /// How long a host may take until clients can come.
 const STARTS: Duration = Duration::from_secs(15);
 
-/// What a host writes when clients can come.
+/// The line that a host writes when clients can come.
 const READY: &str = "ready\n";
 
 /// How far the start of a host is, and which one of its command line it is.
@@ -247,7 +247,7 @@ pub(super) fn detach(global: &Global, number: u8) -> Result<(), Failure> {
     descriptors::spawn(&mut host).map(drop).map_err(failed)
 }
 
-/// What a host of this command line is for.
+/// The purpose of a host of this command line.
 pub(super) fn keep(store: &Path, unused: Timeout, stage: Stage) -> Keep {
     let store = Store::at(store, Sys::real(), Durability::Os);
     let arguments: Vec<String> = own_arguments()

@@ -86,7 +86,7 @@ impl Lend for Lender {
     }
 }
 
-/// What all that connect share.
+/// The store and the sources, which all connections share.
 #[derive(Clone)]
 struct LentConversations {
     store: Store,

@@ -18,17 +18,17 @@ const LEAST_WIDTH: usize = 20;
 
 /// Titles and the heads of tables.
 pub(super) const STRONG: Style = Style::new().bold();
-/// What matters less.
+/// The style of less important text.
 pub(super) const FAINT: Style = Style::new().effects(Effects::DIMMED);
-/// What can be copied into the next command.
+/// The style of text that can be copied into the next command.
 pub(super) const ID: Style = AnsiColor::Cyan.on_default();
-/// What was searched for.
+/// The style of text that was searched for.
 pub(super) const HIT: Style = AnsiColor::Yellow.on_default().bold();
-/// What is going on.
+/// The style of work that is going on.
 pub(super) const ACTIVE: Style = AnsiColor::Green.on_default();
-/// What needs someone's attention.
+/// The style of text that needs someone's attention.
 pub(super) const WAITING: Style = AnsiColor::Yellow.on_default();
-/// What is wrong, or goes away.
+/// The style of errors, and of lines that go away.
 pub(super) const WRONG: Style = AnsiColor::Red.on_default();
 
 /// How output looks.

@@ -6,7 +6,7 @@ use super::look::Look;
 use super::printable::printable;
 use super::width::hanging;
 
-/// What messages begin with, and hints, which are as wide.
+/// The beginnings of messages and of hints, which are equally wide.
 const NAME: &str = "rejoin: ";
 const HINT: &str = "  hint: ";
 

@@ -16,7 +16,7 @@ use super::look::Look;
 const DEFAULT: &str = "less -FRX";
 /// The default pager if it is to stay until the user leaves it.
 const STAYING: &str = "less -R";
-/// What a shell has to read.
+/// The characters that only a shell understands.
 const SHELL: &str = "|&;<>()$`\\\"'*?[#~=%";
 /// The exit codes of a program that failed, or is not there.
 const FAILED: RangeInclusive<i32> = 1..=127;

@@ -44,7 +44,7 @@ struct PipedClient {
 struct Sink {
     /// Dropped at the end of the input, which lets the other end see that there is no more.
     output: Option<Box<dyn Write + Send>>,
-    /// What was sent, as long as nothing was answered.
+    /// The bytes that were sent, as long as nothing was answered.
     kept: Option<Vec<u8>>,
     has_ended: bool,
 }

@@ -219,7 +219,7 @@ pub(super) fn on(
     result
 }
 
-/// What shells add to the number of a signal that has ended a process.
+/// The number that shells add to that of a signal that has ended a process.
 #[cfg(unix)]
 const SIGNALLED: i32 = 128;
 

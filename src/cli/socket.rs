@@ -36,7 +36,7 @@ const TERMINATES: Duration = Duration::from_secs(3);
 /// The longest answer, in bytes.
 const LONGEST: u64 = 16 * 1024 * 1024;
 
-/// What processes have, by the names of their sockets. All are asked at once.
+/// The descriptions of processes, by the names of their sockets. All are asked at once.
 pub(super) fn describe<'a>(
     store: &Store,
     sockets: impl IntoIterator<Item = &'a str>,

@@ -20,7 +20,7 @@ const NONE: &str = "none";
 /// A choice of tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// What is usual: nothing was chosen.
+    /// The usual tools: nothing was chosen.
     Unset,
     /// All of them.
     All,

@@ -39,7 +39,7 @@ const WIDEST_NAME: usize = 40;
 const NUMBERS: [(&str, usize); 4] = [("turns", 8), ("sessions", 9), ("tokens", 9), ("cost", 11)];
 /// The order in which they are shown.
 const ORDER: [usize; 4] = [1, 0, 2, 3];
-/// What names get at least.
+/// The least width of names.
 const LEAST_NAME: usize = 12;
 /// The parts of a bar, from an eighth of a character to seven.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];

@@ -238,7 +238,7 @@ fn copy_all(args: &Copy, output: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is to be copied.
+/// A session to copy.
 enum Job {
     Live(SessionId),
     Trashed(Trashed),

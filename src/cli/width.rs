@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthChar;
 
-/// What makes the character before it an emoji, which some terminals show in two columns.
+/// The character that makes the one before it an emoji, which some terminals show in two columns.
 const EMOJI: char = '\u{fe0f}';
 
 /// How many columns a text takes. Terminals differ in whether they show joined emoji and letters as

@@ -69,7 +69,7 @@ mod unix {
     /// The limit with which this process was started, once that was raised.
     static ORIGINAL: OnceLock<Rlimit> = OnceLock::new();
 
-    /// The limit that macOS allows where it reports that there is none.
+    /// The limit that macOS allows where it reports an unlimited number.
     const MOST: u64 = 10_240;
 
     pub(super) fn raise() -> io::Result<()> {

@@ -13,7 +13,7 @@ use super::verdict::Verdict;
 
 /// How wide a column is at most. Two of them fit a terminal of 80.
 const WIDTH: usize = 36;
-/// What is before, between and behind them.
+/// The columns before, between and behind the two texts.
 const AROUND: usize = 8;
 
 /// Colours, if they are enabled.

@@ -17,14 +17,14 @@ use super::printable::printable;
 use columns::Paint;
 use peer::Peer;
 
-/// What the demo says to the agent, in order.
+/// The prompts of the demo, in order.
 const PROMPTS: [&str; 2] = ["My name is Ada. Please remember it.", "/demo"];
 /// The prompt that is being answered when the agent is killed.
 const LAST: &str = "/slow 60";
 /// How many pieces of that answer are seen before the kill.
 const PIECES: usize = 6;
 
-/// What precedes what is below a heading.
+/// The indentation below a heading.
 const INDENT: &str = "   ";
 /// How many columns precede an answer.
 const ANSWER: usize = 10;

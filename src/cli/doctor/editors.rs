@@ -136,7 +136,7 @@ fn refused(command: &Command<'_>) -> Option<String> {
     (!is_known).then(|| format!("rejoin has no command `{word}` for an editor"))
 }
 
-/// What is wrong with the programs of an entry.
+/// The finding about the programs of an entry, if one of them is wrong.
 fn programs(editor: Editor, entry: Entry<'_>, folders: &Folders) -> Option<Finding> {
     let command = entry.command()?;
     let (name, title) = (entry.name(), editor.title());

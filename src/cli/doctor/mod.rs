@@ -46,7 +46,7 @@ enum Status {
     Error,
 }
 
-/// What a check found.
+/// The finding of a check.
 #[derive(Debug)]
 struct Finding {
     check: String,

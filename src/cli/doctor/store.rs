@@ -19,7 +19,7 @@ const SHORT: u64 = 1 << 30;
 /// With less room than this, nothing can be recorded, in bytes.
 const FULL: u64 = 50 << 20;
 
-/// What is found, and the names of the agents that sessions were begun with.
+/// The findings, and the names of the agents that sessions were begun with.
 pub(super) fn check(global: &Global, look: &Look) -> (Vec<Finding>, BTreeSet<String>) {
     let mut agents = BTreeSet::new();
     let found = match folder::root(global) {
@@ -91,7 +91,7 @@ fn database(root: &Path, sys: &Sys) -> Finding {
     }
 }
 
-/// What is in the store, and who uses it.
+/// The findings about the sessions of the store, and about the processes that use it.
 fn sessions(store: &Store, shown: &str, agents: &mut BTreeSet<String>) -> Vec<Finding> {
     let ids = match store.ids() {
         Ok(ids) => ids,

@@ -99,7 +99,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     }
 }
 
-/// What is said about a source. People get lines that fit, the others of which are below the name.
+/// The lines about a source. People get lines that fit, the others of which are below the name.
 fn lines_of(source: &Source, tally: &Tally, places: &Places, look: &Look) -> Vec<String> {
     let folder = (source.root)(places);
     let (folder, room) = if look.terminal {
@@ -117,7 +117,7 @@ fn lines_of(source: &Source, tally: &Tally, places: &Places, look: &Look) -> Vec
     lines.collect()
 }
 
-/// What became of the conversations of a source.
+/// The outcomes for the conversations of a source.
 #[derive(Debug, Default)]
 struct Tally {
     outcomes: BTreeMap<Outcome, usize>,

@@ -84,7 +84,7 @@ pub(super) fn run(
     })
 }
 
-/// What the follower says.
+/// A message of the follower.
 enum Said {
     /// For stdout.
     Line(String),

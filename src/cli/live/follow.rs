@@ -1,6 +1,6 @@
 //! The live view of `rejoin attach`: the conversation as text, and what follows as it is written.
 //!
-//! What is written changes the last turn: messages grow, tool calls end. So the lines of the last turn
+//! New records change the last turn: messages grow, tool calls end. So the lines of the last turn
 //! are painted anew each time, from the first one that has changed.
 
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -51,7 +51,7 @@ struct Painted {
     lines: Vec<String>,
 }
 
-/// What is on the screen below the turns that no longer change.
+/// The part of the screen below the turns that no longer change.
 struct View<'a, 'o> {
     context: &'a Context<'a>,
     id: &'a SessionId,
@@ -60,7 +60,7 @@ struct View<'a, 'o> {
     last: Start,
     /// Its lines, and those below it.
     shown: Vec<String>,
-    /// What the agent asks for.
+    /// The agent's requests for permission.
     asked: Vec<Asked>,
 }
 

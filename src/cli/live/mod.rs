@@ -1,4 +1,4 @@
-//! What is live in the store: `rejoin ps`, `rejoin stop` and `rejoin attach`.
+//! Live sessions and processes of the store: `rejoin ps`, `rejoin stop` and `rejoin attach`.
 
 pub(super) mod attach;
 mod follow;
@@ -26,7 +26,7 @@ struct LiveSession {
     holder: Holder,
 }
 
-/// What is live.
+/// The live sessions and processes.
 struct Live {
     sessions: Vec<LiveSession>,
     /// The processes that have answered, by the names of their sockets.

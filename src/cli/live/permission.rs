@@ -23,16 +23,16 @@ use super::follow::Change;
 /// How long to wait before a process is looked for that has the session open.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What requests are answered on.
+/// The connection on which requests are answered.
 type Output = Arc<Mutex<Box<dyn Write + Send>>>;
 
 /// A request for permission.
 pub(super) struct Asked {
     /// Its id as JSON text.
     pub(super) id: String,
-    /// What is asked.
+    /// The title of the tool call.
     pub(super) title: String,
-    /// What yes and no mean.
+    /// The words for yes and no, from the names of the options.
     pub(super) yes: String,
     pub(super) no: String,
     /// The ids of the options.

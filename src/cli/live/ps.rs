@@ -153,7 +153,7 @@ fn print(context: &Context<'_>, live: &Live, output: &mut Output) -> Result<(), 
     Ok(())
 }
 
-/// What a session is doing, for people.
+/// The state of a session, for people.
 fn state(live: &Live, session: &LiveSession) -> (&'static str, Style) {
     if live.answers(session.socket()) == Some(false) {
         return ("no answer", WAITING);

@@ -96,7 +96,7 @@ impl StopTarget<'_> {
     }
 }
 
-/// What became of a process.
+/// The outcome for a process.
 enum StopOutcome {
     Stopped(Stopped),
     /// The process with this id gives no answer.
@@ -179,7 +179,7 @@ fn stop_all(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(
     failure.map_or(Ok(()), Err)
 }
 
-/// What to say of processes that give no answer.
+/// The failure because of processes that give no answer.
 fn no_answer(silent: &[u32]) -> Option<Failure> {
     let pids: Vec<_> = silent.iter().map(u32::to_string).collect();
     let text = match &pids[..] {

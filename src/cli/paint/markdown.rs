@@ -22,7 +22,7 @@ pub(in crate::cli) fn markdown(text: &str, room: usize) -> Vec<Line> {
     painter.lines
 }
 
-/// What each line of a block begins with.
+/// The beginnings of the lines of a block.
 struct Prefix {
     /// On its first line, if that was not written yet.
     first: Option<String>,

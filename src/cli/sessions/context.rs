@@ -1,4 +1,5 @@
-//! What the commands about sessions share: the store, its catalog, and messages for users.
+//! The context that the commands about sessions share: the store, its catalog, and messages for
+//! users.
 
 use std::error::Error;
 use std::path::Path;
@@ -24,7 +25,7 @@ use super::named::Short;
 /// How many columns of a title are part of a message.
 const TITLE: usize = 40;
 
-/// What the commands work with.
+/// The context of the commands.
 pub(in crate::cli) struct Context<'a> {
     pub(in crate::cli) global: &'a Global,
     pub(in crate::cli) sys: Sys,
@@ -185,7 +186,7 @@ impl<'a> Context<'a> {
         Ok(Short::of(ids.iter().chain(others)))
     }
 
-    /// What a message calls a session: on a terminal, its title helps more than its whole ID.
+    /// The name of a session in a message: on a terminal, its title helps more than its whole ID.
     pub(in crate::cli) fn name(&self, id: &SessionId, output: &Output) -> Result<String, Failure> {
         if !output.is_terminal() {
             return Ok(id.to_string());

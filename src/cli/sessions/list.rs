@@ -25,7 +25,7 @@ use super::context::Context;
 use super::named::Short;
 use super::table::{ON_A_SCREEN, Row, print_table};
 
-/// What is shown of a session without a title.
+/// The title of a session without one.
 pub(super) const UNTITLED: &str = "(no text)";
 
 /// The state of a conversation that another tool keeps.
@@ -230,7 +230,7 @@ pub(super) fn row(session: &Listed, short: Short, look: &Look, now: Timestamp) -
     }
 }
 
-/// What a session is doing, and what can be done with it; empty if that is nothing special. Asks
+/// The state of a session, and what can be done with it; empty if that is nothing special. Asks
 /// whether a process has it open.
 pub(super) fn state(context: &Context<'_>, session: &Listed) -> (String, Style) {
     let summary = &session.summary;

@@ -1,4 +1,4 @@
-//! What a name of a session on the command line means, and the short IDs that lists show.
+//! The names of sessions on the command line, and the short IDs that lists show.
 
 use crate::cli::count::count;
 use crate::cli::exit::Failure;
@@ -85,7 +85,7 @@ impl Candidate {
     }
 }
 
-/// What a name means.
+/// The meaning of a name.
 #[derive(Debug)]
 pub(super) enum Choice<'a> {
     None,
@@ -97,7 +97,7 @@ pub(super) enum Choice<'a> {
 #[derive(Debug)]
 pub(super) struct Several<'a>(Vec<&'a Candidate>);
 
-/// What a name means among sessions of which the last used come first.
+/// The meaning of a name among sessions of which the last used come first.
 pub(super) fn choose<'a>(text: &str, candidates: &'a [Candidate]) -> Choice<'a> {
     let last = candidates
         .first()

@@ -261,7 +261,7 @@ fn nothing(args: &Args, query: &Query) -> String {
     )
 }
 
-/// What to show in colour in the hits; none if that is unknown.
+/// The pattern of the text to show in colour in the hits; none if that is unknown.
 fn sought(args: &Args) -> Option<Regex> {
     let pattern = match (&args.substring, &args.regex) {
         (Some(text), _) => regex::escape(text),

@@ -1,4 +1,4 @@
-//! What people see of lists and searches at several widths, with and without colours:
+//! Lists and searches as people see them at several widths, with and without colours:
 //! `fixtures/cli`. `UPDATE_FIXTURES=1` writes the files.
 
 use std::io::{self, Write};
@@ -123,7 +123,7 @@ impl Stored {
         }
     }
 
-    /// What a command prints.
+    /// The output of a command.
     fn prints(&self, columns: usize, colour: bool, command: &Command<'_>) -> String {
         let line = CommandLine::parse_from(["rejoin", "list"]);
         let context = Context::of(&line.global, sys(&self.disk), self.store.clone());

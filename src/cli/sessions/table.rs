@@ -25,7 +25,7 @@ const MOST: [usize; 6] = [72, 48, 14, 15, 40, 18];
 /// Columns beside title and ID, the most important first, and the width that each leaves to the
 /// title. The folder takes what is left.
 const OTHERS: [(usize, usize); 3] = [(WHEN, 16), (STATE, 16), (AGENT, 24)];
-/// What the folder gets at least, if there is room for it.
+/// The least width of the folder, if there is room for it.
 const LEAST_FOLDER: usize = 12;
 /// The least width of title and folder together.
 const WITH_FOLDER: usize = 40;

@@ -33,14 +33,14 @@ pub(super) struct Args {
     list: List,
 }
 
-/// What to do.
+/// The action of `rejoin sessions trash`.
 enum What<'a> {
     List(&'a List),
     Empty(Option<Duration>, bool),
 }
 
 impl Args {
-    /// What to do: list it, if nothing else is said.
+    /// The action: to list the trash, if nothing else is said.
     fn what(&self) -> What<'_> {
         match &self.command {
             None => What::List(&self.list),
@@ -106,7 +106,7 @@ struct Amount {
 }
 
 impl Amount {
-    /// What has been in the trash since before `until`.
+    /// The amount that has been in the trash since before `until`.
     fn before(store: &Store, until: Timestamp) -> Result<Self, Failure> {
         let files = store.count_trash_before(until)?;
         let trashed = store.trashed()?;
@@ -247,7 +247,7 @@ fn print(
     Ok(())
 }
 
-/// What is known of a session in the trash; nothing if its log cannot be read.
+/// The content of a session in the trash; empty if its log cannot be read.
 #[derive(Debug, Default)]
 pub(super) struct Content {
     pub(super) title: Option<String>,

@@ -15,10 +15,10 @@ use crate::json;
 
 /// The member with the agents, in Zed and JetBrains alike.
 const AGENTS: &str = "agent_servers";
-/// What a file may begin with on Windows.
+/// The mark with which a file may begin on Windows.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
-/// What is wrong with settings, and where.
+/// An error in settings, and its place.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::cli) struct Broken {
     line: usize,
@@ -432,7 +432,7 @@ impl<'d> Command<'d> {
         self.is_rejoin() || AgentNames::starts(&self.words(), "rejoin")
     }
 
-    /// What to use instead if it is known not to speak ACP, in words.
+    /// The command to use instead if this one is known not to speak ACP, in words.
     pub(in crate::cli) fn instead(&self) -> Option<String> {
         // A user who names the agent knows it.
         let behind = self.wrapped().unwrap_or(0);

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::exit::Failure;
 
-/// What the names of kept files end in.
+/// The end of the names of kept files.
 const KEPT: &str = ".before-rejoin";
 /// How many files are kept at most.
 const MOST: usize = 99;

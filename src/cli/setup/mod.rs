@@ -112,7 +112,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     result
 }
 
-/// What a run of the command knows.
+/// The state of a run of the command.
 struct Setup<'a> {
     args: &'a Args,
     folders: &'a Folders,

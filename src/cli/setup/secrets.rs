@@ -1,4 +1,5 @@
-//! What is not shown of settings: keys, tokens, passwords, and the values of environment variables.
+//! Secrets in settings that are not shown: keys, tokens, passwords, and the values of environment
+//! variables.
 
 use std::sync::LazyLock;
 

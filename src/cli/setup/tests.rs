@@ -133,7 +133,7 @@ fn settings() -> impl Strategy<Value = String> {
     })
 }
 
-/// What the settings mean.
+/// The meaning of the settings.
 fn meant(text: &str) -> Value {
     let value = jsonc_parser::parse_to_value(text, &jsonc_parser::ParseOptions::default());
     value.unwrap().map_or(Value::Null, value_of)

@@ -8,7 +8,7 @@ use crate::json;
 
 use super::document::{Command, Document, Edit, Entry, Node};
 
-/// What entries that `setup` adds are named after their agents.
+/// The suffix of entries that `setup` adds, behind the names of their agents.
 const SUFFIX: &str = " (rejoin)";
 
 /// The outcome for an entry.

@@ -25,7 +25,7 @@ const WAIT: Duration = Duration::from_millis(100);
 
 type Hook = dyn Fn(&panic::PanicHookInfo<'_>) + Send + Sync;
 
-/// What happened on the terminal.
+/// An event on the terminal.
 pub(super) enum Input {
     Key(Key),
     /// The terminal has another size.
@@ -39,7 +39,7 @@ pub(super) enum Input {
 /// The whole screen.
 pub(super) struct Screen {
     signals: Signals,
-    /// What reports panics: it must not write to the screen of the picker.
+    /// The hook that reported panics before: it must not write to the screen of the picker.
     hook: Arc<Hook>,
     shown: Vec<String>,
     colour: bool,

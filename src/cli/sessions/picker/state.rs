@@ -1,4 +1,4 @@
-//! What a picker shows, and what keys change. It knows neither the terminal nor the store.
+//! The state of a picker, and how keys change it. It knows neither the terminal nor the store.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ const WIDE: usize = 110;
 const CHOSEN: Style = Style::new().effects(Effects::INVERT);
 /// How many columns the mark before a row takes.
 const MARK: usize = 2;
-/// What is shown of the list if the preview is below it: one row in so many.
+/// The share of the list if the preview is below it: one row in so many.
 const SHARE: usize = 2;
 
 const KEYS: &str = "Enter show · / search · o page · c copy · d trash · q quit";
@@ -39,7 +39,7 @@ pub(super) enum Key {
     Control(char),
 }
 
-/// What a key asks for beside another look.
+/// The action that a key requests, besides a change of the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Quit,
@@ -56,7 +56,7 @@ pub(super) struct Row {
     pub(super) shown: table::Row,
     /// Why it cannot be deleted.
     pub(super) kept: Option<String>,
-    /// What is searched at once, in lower case.
+    /// The text that is searched at once, in lower case.
     pub(super) words: String,
     /// Whether it is known what the session is doing.
     pub(super) has_state: bool,
@@ -70,7 +70,7 @@ pub(super) struct Picker {
     /// The rows that match the search, in the order in which they are shown.
     found: Vec<usize>,
     query: String,
-    /// What the index found, and for which search.
+    /// The sessions that the index found, and the search that found them.
     hits: Option<(String, Vec<SessionId>)>,
     is_typing: bool,
     /// Whether the user is asked if the chosen session is to be deleted.
@@ -222,7 +222,7 @@ impl Picker {
             .collect()
     }
 
-    /// What these sessions are doing, and how that is shown.
+    /// Sets the states of these sessions, and their styles.
     pub(super) fn set_states(&mut self, mut states: HashMap<SessionId, (String, Style)>) {
         if states.is_empty() {
             return;

@@ -60,7 +60,7 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
     Ok(())
 }
 
-/// What a last turn without an end means.
+/// The meaning of a last turn without an end.
 pub(super) fn no_end(context: &Context<'_>, id: &SessionId) -> String {
     if context.store.is_open(id) {
         let short = Short::of([id]).id(id);

@@ -27,7 +27,7 @@ const LAST: usize = 8;
 /// A subagent may announce itself.
 const DEEPEST: usize = 8;
 
-/// What a conversation looks like so far.
+/// The lines of a conversation, as far as it was read.
 pub(in crate::cli) struct Painter<'a> {
     look: &'a Look,
     id: String,
@@ -171,7 +171,7 @@ impl<'a> Painter<'a> {
         }
     }
 
-    /// What follows is said by this one.
+    /// Begins the words of this speaker, unless they go on.
     fn speaks(&mut self, role: Role) {
         self.blank();
         if self.speaker.replace(role) == Some(role) {
