@@ -19,7 +19,7 @@ const PART: usize = 128;
 pub(super) enum Detail {
     /// Their input, result and changes.
     All,
-    /// A line for each.
+    /// A line for each call.
     Line,
 }
 

@@ -247,7 +247,7 @@ pub(super) fn detach(global: &Global, number: u8) -> Result<(), Failure> {
     descriptors::spawn(&mut host).map(drop).map_err(failed)
 }
 
-/// The purpose of a host of this command line.
+/// The host that serves this process's command line.
 pub(super) fn keep(store: &Path, unused: Timeout, stage: Stage) -> Keep {
     let store = Store::at(store, Sys::real(), Durability::Os);
     let arguments: Vec<String> = own_arguments()

@@ -169,7 +169,7 @@ pub trait Engine: Send + Sync + fmt::Debug {
     }
 }
 
-/// The session and its surroundings, for an engine that opens it.
+/// The session that an engine is to open, its client, its history and its outlet.
 #[derive(Clone, Debug)]
 pub struct Opening {
     /// The session's id.
@@ -347,7 +347,7 @@ pub struct ListedTimes {
 pub struct Called {
     /// The result, as JSON text.
     pub result: String,
-    /// Snapshots to be logged and not sent: the client learns of them from the result.
+    /// Records to be logged and not sent: the client learns of them from the result.
     pub info: Block,
     /// Updates to be logged and sent to the client before the result.
     pub updates: Block,

@@ -13,9 +13,9 @@ const PAGES: i64 = 256;
 
 /// The value of `names.erasing` if there is nothing to erase.
 const NOTHING: i64 = 0;
-/// The value if something was deleted since the index was last merged as a whole.
+/// The value of `names.erasing` if something was deleted since the index was last merged as a whole.
 const WANTED: i64 = 1;
-/// The value while the index is being merged as a whole, step by step.
+/// The value of `names.erasing` while the index is being merged as a whole, step by step.
 const BEGUN: i64 = 2;
 
 /// Records that words were deleted.

@@ -1,5 +1,4 @@
-//! Requests of other processes of the same user about this one: a description of it, and to stop
-//! it.
+//! Requests of other processes of the same user to this one: to describe itself, and to stop.
 
 use std::time::Duration;
 

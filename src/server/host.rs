@@ -16,7 +16,7 @@ use super::maintenance::{clean_up_at_the_end, run_maintenance};
 use super::process::{Kind, Process};
 use super::serve::Options;
 
-/// The purpose of a host.
+/// The name and the command line of a host, and how long it waits for clients.
 #[derive(Clone, Debug)]
 pub struct Keep {
     /// The name by which it is found.

@@ -44,7 +44,7 @@ pub enum Outcome {
 /// A conversation that was looked at.
 #[derive(Debug)]
 pub struct Report {
-    /// The outcome of importing it.
+    /// The outcome of importing the conversation.
     pub outcome: Outcome,
     /// How many of its records were not understood, and left out.
     pub unknown: usize,

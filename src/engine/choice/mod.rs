@@ -76,7 +76,8 @@ struct Running {
     sessions: usize,
 }
 
-/// A session's reference to a running agent; the agent ends with the last one.
+/// A session's reference to a running agent. `end` also ends the agent if no other session has it; an
+/// agent whose references were only dropped stays.
 #[derive(Debug)]
 struct Use {
     agents: Arc<Agents>,

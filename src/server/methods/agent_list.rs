@@ -40,7 +40,7 @@ pub(super) struct ListRequest {
     pub(super) limit: usize,
     /// Whether the result has the number of sessions.
     pub(super) counted: bool,
-    /// The form of its entries.
+    /// The form of the list's entries.
     pub(super) form: RowForm,
 }
 

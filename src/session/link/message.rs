@@ -115,7 +115,7 @@ pub enum Notified {
 /// The answer to a [`Passed`] request.
 pub type Answer = Result<Done, Refusal>;
 
-/// The way of a request when the session is elsewhere.
+/// The handling of a request for a session that another process has.
 #[derive(Debug)]
 pub enum Route<R> {
     /// The owner serves it.

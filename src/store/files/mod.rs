@@ -242,7 +242,7 @@ impl Medium for Files {
         Some(text)
     }
 
-    /// The file is not synced, and is removed before the new one is written.
+    /// The file is not synced, and the old one is removed before the new one is written.
     fn set_note(&self, name: &str, text: &str) -> Result<(), StoreError> {
         let path = &self.folder.layout.root.join(name);
         let disk = &self.folder.sys.disk;
