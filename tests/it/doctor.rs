@@ -11,7 +11,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::cli_widths::{IDS, plain, write};
+use crate::cli::widths::{IDS, plain, write};
 use crate::setup::{Home, is_as_in};
 use crate::support::logs::session;
 

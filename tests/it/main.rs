@@ -45,35 +45,11 @@ mod fuzz;
 #[cfg(test)]
 mod cli;
 #[cfg(test)]
-mod cli_docs;
-#[cfg(test)]
 mod documents;
-#[cfg(test)]
-mod cli_export;
-#[cfg(test)]
-#[cfg(unix)]
-mod cli_picker;
-#[cfg(test)]
-mod cli_show;
-#[cfg(test)]
-mod cli_stats;
-#[cfg(test)]
-#[cfg(unix)]
-mod cli_widths;
 #[cfg(test)]
 mod proxy;
 #[cfg(test)]
 mod sources;
-#[cfg(test)]
-mod cli_history;
-#[cfg(test)]
-mod cli_log;
-#[cfg(test)]
-mod cli_names;
-#[cfg(test)]
-mod cli_people;
-#[cfg(test)]
-mod cli_removal;
 #[cfg(test)]
 mod unread;
 #[cfg(test)]

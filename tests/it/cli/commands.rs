@@ -419,7 +419,7 @@ fn tool_call_with_damaged_beginning() {
 #[cfg(unix)]
 #[test]
 fn documented_conversation_works() {
-    let document = include_str!("../../docs/integration.md");
+    let document = include_str!("../../../docs/integration.md");
     let start = document.find("## Talk to it by hand").unwrap();
     let blocks = document[start..].split("```sh\n").skip(1);
     let blocks: Vec<&str> = blocks

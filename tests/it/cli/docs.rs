@@ -124,7 +124,7 @@ fn page() -> String {
 }
 
 #[test]
-fn the_page_of_commands_is_what_help_says() {
+fn cli_docs_are_what_help_says() {
     let page = page();
     assert!(
         page.contains("\n## `rejoin sessions trash empty`\n"),

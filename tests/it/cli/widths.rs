@@ -11,7 +11,7 @@ use rejoin::sys::Timestamp;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::cli_docs;
+use crate::cli::docs;
 use crate::doctor;
 use crate::setup::{Home, is_as_in};
 use crate::sources;
@@ -240,7 +240,7 @@ fn help_fits_into_terminals() {
         command.env_clear().args(words).arg("-h");
         shown(in_terminal(command, columns, colour))
     };
-    for name in cli_docs::names() {
+    for name in docs::names() {
         let [narrow, wide, wider] = [60, 100, 200].map(|columns| {
             let shown = help(&name, columns, false);
             // The line of the usage is one line.

@@ -1,0 +1,16 @@
+//! The command line: the real binary, what it prints, and its exit codes.
+
+mod commands;
+pub(crate) mod docs;
+mod export;
+mod history;
+mod log;
+mod names;
+mod people;
+#[cfg(unix)]
+mod picker;
+mod removal;
+mod show;
+mod stats;
+#[cfg(unix)]
+pub(crate) mod widths;
