@@ -9,8 +9,7 @@ use crate::transport::stdio;
 
 use super::exit::Failure;
 use super::global::Global;
-use super::note::note;
-use super::terminal::stdin_is_terminal;
+use super::term::{note, stdin_is_terminal};
 use super::{agent_options, serve, store};
 
 /// Which agent answers.

@@ -10,8 +10,7 @@ use crate::store::place;
 use super::exit::Failure;
 use super::global::Global;
 use super::lend::Lender;
-use super::size::bytes;
-use super::timeout::Timeout;
+use super::values::{Timeout, bytes};
 use super::{serve, sources, store};
 
 /// How long an agent may take to start and to answer `initialize`.

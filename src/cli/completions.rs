@@ -3,7 +3,7 @@
 use clap_complete::{Shell, generate};
 
 use super::exit::Failure;
-use super::output::Output;
+use super::term::Output;
 
 /// Which script to print.
 #[derive(Debug, clap::Args)]

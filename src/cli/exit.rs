@@ -5,7 +5,7 @@ use std::fmt;
 use crate::store::{Holder, StoreError};
 
 use super::global::Global;
-use super::note::note;
+use super::term::note;
 
 /// Success, also if there was nothing to show or the reader of the output has left.
 pub const OK: u8 = 0;

@@ -7,17 +7,15 @@ use clap::ValueEnum;
 use crate::export::{self, Format, Options};
 use crate::redact::Redactor;
 
-use super::count::{masked_keys, number};
 use super::exit::Failure;
 use super::global::Global;
-use super::note::note;
-use super::output::Output;
 use super::page_file::PrivateFile;
-use super::printable::{printable, printable_json};
 use super::sessions::context::Context;
 use super::sessions::id::find_readable;
 use super::sessions::named::SESSION;
 use super::sources;
+use super::term::{Output, masked_keys, note, printable, printable_json};
+use super::values::number;
 
 /// What to export.
 #[derive(Debug, clap::Args)]

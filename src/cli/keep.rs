@@ -26,9 +26,9 @@ use crate::transport::stdio;
 
 use super::exit::Failure;
 use super::global::Global;
-use super::note::note;
 use super::socket::{self, Greeted};
-use super::timeout::Timeout;
+use super::term::note;
+use super::values::Timeout;
 use super::{pipe, store};
 
 /// How often a host is looked for or started: it may end just when a client comes.

@@ -7,8 +7,7 @@ use std::process::Command;
 use clap_mangen::{Man, generate_to};
 
 use super::exit::Failure;
-use super::output::Output;
-use super::pager::Pager;
+use super::term::{Output, Pager};
 
 /// Where the pages go.
 #[derive(Debug, clap::Args)]

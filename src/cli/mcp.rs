@@ -13,11 +13,10 @@ use crate::transport::stdio;
 
 use super::exit::Failure;
 use super::global::Global;
-use super::note::note;
 use super::sessions::list;
 use super::sources;
 use super::store;
-use super::terminal::stdin_is_terminal;
+use super::term::{note, stdin_is_terminal};
 
 /// Which conversations to serve.
 #[derive(Debug, clap::Args)]

@@ -4,7 +4,6 @@ mod agent;
 mod agent_options;
 mod agents;
 mod completions;
-mod count;
 pub mod demo;
 mod doctor;
 pub mod exit;
@@ -14,37 +13,27 @@ pub mod guard;
 pub mod import;
 mod keep;
 mod known_agents;
-mod late;
 mod lend;
 mod log_lines;
 pub mod live;
 pub mod logging;
-mod look;
 mod man;
 mod mcp;
-mod note;
 pub mod open;
-pub mod output;
 mod page_file;
-mod pager;
 mod pipe;
-mod paint;
-pub mod printable;
 mod programs;
 pub mod proxy;
 pub mod serve;
 pub mod sessions;
 mod setup;
 mod socket;
-mod size;
 mod sources;
 pub mod stats;
 pub mod store;
 mod stores;
-mod terminal;
-mod timeout;
-mod when;
-mod width;
+mod term;
+mod values;
 pub mod wrap;
 
 use std::ffi::OsString;
@@ -56,7 +45,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use exit::Failure;
 use global::Global;
-use output::Output;
+use term::{Output, printable, stdin_is_terminal};
 
 /// An ACP agent whose sessions survive crashes and restarts.
 ///
@@ -215,7 +204,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Some(Command::Man(args)) => printed(|output| man::run(&args, DEFINITION.clone(), output)),
         Some(Command::Import(args)) => printed(|output| import::run(&cli.global, &args, output)),
-        None if !terminal::stdin_is_terminal() => serve::run(&cli.global, &cli.serve),
+        None if !stdin_is_terminal() => serve::run(&cli.global, &cli.serve),
         None => Err(Failure::usage(
             "nothing to do: stdin is a terminal, so there is no client to serve",
         )
@@ -289,7 +278,7 @@ fn picker(error: &clap::Error, arguments: &[OsString]) -> Option<Cli> {
         error.kind(),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand
     );
-    if !lacks_command || !terminal::stdin_is_terminal() || !Output::standard().is_terminal() {
+    if !lacks_command || !stdin_is_terminal() || !Output::standard().is_terminal() {
         return None;
     }
     let cli = Cli::try_parse_from(arguments.iter().cloned().chain(["pick".into()])).ok();
@@ -311,7 +300,7 @@ fn refuse(error: clap::Error, arguments: &[OsString]) -> ExitCode {
     // If this succeeds, only such a character was wrong; the message does not repeat it.
     let shown = arguments
         .iter()
-        .map(|argument| printable::printable(&argument.to_string_lossy()));
+        .map(|argument| printable(&argument.to_string_lossy()));
     let mut error = Cli::<Command>::try_parse_from(shown).err().unwrap_or(error);
     suggest_commands_of_sessions(&mut error, arguments);
     explain_resume(&mut error);
@@ -382,7 +371,7 @@ fn explain_wrap(error: &mut clap::Error, arguments: &[OsString]) {
         format!("{}: {meant}", agents::no_agent(&format!("`{word}`")))
     } else {
         let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
-        let words = printable::printable(&words.join(" "));
+        let words = printable(&words.join(" "));
         format!("write `--` before the agent's command: `rejoin wrap -- {words}`")
     };
     error.remove(ContextKind::SuggestedArg);

@@ -9,14 +9,12 @@ use crate::store::Reader;
 use super::exit::Failure;
 use super::export::say_masked;
 use super::global::Global;
-use super::note::note;
-use super::output::Output;
 use super::page_file::{self, PrivateFile};
-use super::printable::printable;
 use super::sessions::context::Context;
 use super::sessions::id::find_readable;
 use super::sessions::named::SESSION;
 use super::sources;
+use super::term::{Output, note, printable};
 
 /// What to open.
 #[derive(Debug, clap::Args)]

@@ -20,13 +20,10 @@ use crate::transport::stdio;
 use super::exit::{self, Failure};
 use super::global::Global;
 use super::keep::{self, Stage};
-use super::late::Late;
-use super::note::note;
-use super::size::{Size, bytes};
 use super::sources;
 use super::store;
-use super::terminal::stdin_is_terminal;
-use super::timeout::Timeout;
+use super::term::{note, stdin_is_terminal};
+use super::values::{EnvValue, Size, Timeout, bytes};
 
 /// The smallest limit: any request of the protocol without large content fits.
 const LEAST_LINE: usize = 4096;
@@ -68,7 +65,7 @@ pub(super) struct Args {
         value_name = "SIZE",
         default_value = "64K"
     )]
-    clip_tools: Late<Size>,
+    clip_tools: EnvValue<Size>,
     /// Expire sessions without activity for this many days: they become unavailable and are moved
     /// to the trash in the background. Off by default.
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36500))]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::exit::Failure;
 use super::global::Global;
-use super::late::Late;
+use super::values::EnvValue;
 use crate::sources::{LiveSources, Places, SOURCES, Source};
 
 /// The environment variable with a choice.
@@ -67,7 +67,7 @@ pub(super) struct Args {
         default_value = "",
         hide_default_value = true
     )]
-    sources: Late<Choice>,
+    sources: EnvValue<Choice>,
 }
 
 impl Args {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::cli::count::count;
+use super::term::{ID, Line, Output, STRONG, busy, count, cut_start, pad, printable, width, wrap};
 use crate::engine::known::title;
 use crate::export::stats_page;
 use crate::history::long_before;
@@ -14,16 +14,10 @@ use crate::sys::{SessionId, grouped, in_parallel, lock};
 
 use super::exit::Failure;
 use super::global::Global;
-use super::look::{ID, STRONG};
 use super::open::show;
-use super::output::Output;
 use super::page_file::{self, PrivateFile};
-use super::paint::{Line, wrap};
-use super::printable::printable;
 use super::sessions::context::{Context, OtherTools, unread};
 use super::sources;
-use super::terminal::busy;
-use super::width::{cut_start, pad, width};
 
 /// How many logs are read between two results that are kept.
 const BATCH: usize = 64;

@@ -9,7 +9,7 @@ use crate::sys::{Sys, folders};
 
 use super::exit::Failure;
 use super::global::Global;
-use super::terminal::busy;
+use super::term::busy;
 
 /// How the names of our variables about stores begin.
 const OF_STORE: &str = "REJOIN_STORE";

@@ -12,13 +12,11 @@ use crate::store::place::{is_address, shown};
 use crate::store::{Copied, Durability, Store, StoreError, Trashed};
 use crate::sys::{SessionId, Sys, Zone};
 
-use super::count::count;
 use super::exit::Failure;
 use super::global::Global;
-use super::output::Output;
 use super::sessions;
 use super::store;
-use super::terminal::Progress;
+use super::term::{Output, Progress, count};
 
 /// What to do.
 #[derive(Debug, clap::Args)]

@@ -10,8 +10,7 @@ use crate::transport::stdio;
 
 use super::exit::Failure;
 use super::global::Global;
-use super::note::note;
-use super::terminal::stdin_is_terminal;
+use super::term::{note, stdin_is_terminal};
 use super::{agent_options, agents, serve, store};
 
 /// How to wrap an agent.

@@ -3,9 +3,7 @@
 use serde_json::Value;
 
 use crate::cli::exit::Failure;
-use crate::cli::output::Output;
-use crate::cli::printable::printable;
-use crate::cli::width::{cut, pad};
+use crate::cli::term::{Output, cut, pad, printable};
 use crate::protocol::Role;
 use crate::record::transcript::Entry;
 

@@ -11,9 +11,7 @@ use serde_json::json;
 use crate::record::transcript::Transcript;
 
 use super::exit::Failure;
-use super::output::Output;
-use super::paint::{Line, PLAIN, wrap};
-use super::printable::printable;
+use super::term::{Line, Output, PLAIN, printable, wrap};
 use columns::Paint;
 use peer::Peer;
 

@@ -7,8 +7,7 @@ use tokio::task::JoinSet;
 
 use crate::cli::exit::Failure;
 use crate::cli::known_agents::installed;
-use crate::cli::look::Look;
-use crate::cli::terminal::busy;
+use crate::cli::term::{Look, busy};
 use crate::engine::agent::{Introduced, Program, probe};
 use crate::engine::known::Known;
 use crate::engine::process::Launch;

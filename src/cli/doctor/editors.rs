@@ -3,11 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use crate::cli::agents;
-use crate::cli::count::count;
 use crate::cli::known_agents::started_by;
-use crate::cli::look::Look;
 use crate::cli::programs::on_path;
 use crate::cli::setup::{Command, Document, Editor, Entry, Folders, SettingsFile, has_twin};
+use crate::cli::term::{Look, count};
 use crate::sys::program::is_program;
 
 use super::Finding;

@@ -10,12 +10,10 @@ use serde_json::{Value, json};
 
 use super::exit::Failure;
 use super::global::Global;
-use super::look::{ACTIVE, FAINT, Look, STRONG, WAITING, WRONG};
-use super::output::Output;
-use super::printable::printable;
 use super::programs::Rejoin;
-use super::terminal::busy;
-use super::width::{pad, width, wrapped};
+use super::term::{
+    ACTIVE, FAINT, Look, Output, STRONG, WAITING, WRONG, busy, pad, printable, width, wrapped,
+};
 
 /// The column with the names of checks.
 const NAMES: usize = 16;
@@ -137,7 +135,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
 }
 
 fn summary(all: usize, errors: usize, warnings: usize) -> String {
-    use super::count::count;
+    use crate::cli::term::count;
     match (errors, warnings) {
         (0, 0) => format!("{}, all in order.", count(all, "check")),
         (0, _) => format!("{}, {}.", count(all, "check"), count(warnings, "warning")),

@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::cli::count::count;
 use crate::cli::exit::{ANOTHER, UNREACHABLE};
 use crate::cli::global::Global;
-use crate::cli::look::Look;
 use crate::cli::store as folder;
+use crate::cli::term::{Look, count};
 use crate::store::{Durability, Store, StoreError, place};
 use crate::sys::file_system::{Special, free_bytes, special};
 use crate::sys::{SessionId, Sys, in_parallel};

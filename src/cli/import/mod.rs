@@ -14,15 +14,11 @@ use crate::sources::{Found, Places, SOURCES, Search, Source};
 use crate::store::{Durability, Store, StoreError};
 use crate::sys::{Sys, with_causes};
 
-use crate::cli::count::{count, masked_keys};
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
-use crate::cli::look::Look;
-use crate::cli::note::note;
-use crate::cli::output::Output;
-use crate::cli::paint::{Line, PLAIN, wrap};
-use crate::cli::printable::printable;
-use crate::cli::terminal::Progress;
+use crate::cli::term::{
+    Line, Look, Output, PLAIN, Progress, count, masked_keys, note, printable, wrap,
+};
 use crate::cli::{sources, store};
 
 /// How many columns the names of sources take, with the space behind them.

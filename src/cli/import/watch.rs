@@ -8,15 +8,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
-use crate::cli::count::masked_keys;
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
 use crate::cli::logging::StandardError;
-use crate::cli::look::Look;
-use crate::cli::note::note;
-use crate::cli::output::Output;
-use crate::cli::printable::printable;
 use crate::cli::serve::stop_signal;
+use crate::cli::term::{Look, Output, masked_keys, note, printable};
 use crate::index::Catalog;
 use crate::sources::import::{Importer, Outcome};
 use crate::sources::{Found, Places, Source};

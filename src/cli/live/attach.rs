@@ -4,12 +4,12 @@ use std::io;
 
 use crate::cli::exit::{Failure, IN_USE};
 use crate::cli::global::Global;
-use crate::cli::output::Output;
 use crate::cli::pipe;
 use crate::cli::sessions::context::Context;
 use crate::cli::sessions::id::find;
 use crate::cli::sessions::named::SESSION;
 use crate::cli::socket::greet;
+use crate::cli::term::Output;
 use crate::sys::SessionId;
 use crate::transport::stdio;
 

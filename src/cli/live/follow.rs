@@ -8,12 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::cli::exit::Failure;
-use crate::cli::look::{ACTIVE, FAINT, WAITING};
-use crate::cli::output::Output;
-use crate::cli::paint::Line;
 use crate::cli::sessions::context::Context;
 use crate::cli::sessions::show::painter::Painter;
-use crate::cli::terminal::answers;
+use crate::cli::term::{ACTIVE, FAINT, Line, Output, WAITING, answers};
 use crate::export::parts::{self, Choice, NO_END, Part, Start};
 use crate::record::State;
 use crate::store::StoreError;
@@ -263,7 +260,7 @@ impl<'a, 'o> View<'a, 'o> {
 }
 
 fn cut(text: &str, width: usize) -> String {
-    crate::cli::width::cut(text, width.saturating_sub(1))
+    crate::cli::term::cut(text, width.saturating_sub(1))
 }
 
 /// Why the view ends.

@@ -5,12 +5,10 @@ use serde_json::{Value, json};
 
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
-use crate::cli::look::{ACTIVE, FAINT, ID, STRONG, WAITING};
-use crate::cli::output::Output;
 use crate::cli::sessions::context::Context;
 use crate::cli::sessions::list::one_line;
 use crate::cli::store;
-use crate::cli::width::{cut, width};
+use crate::cli::term::{ACTIVE, FAINT, ID, Output, STRONG, WAITING, cut, width};
 use crate::engine::known::title as agent;
 use crate::record::State;
 use crate::store::Host;

@@ -5,14 +5,13 @@ use std::fmt::Write;
 use std::io;
 use std::num::NonZeroU64;
 
-use crate::cli::count::count;
 use crate::cli::exit::{Failure, IN_USE};
 use crate::cli::global::Global;
-use crate::cli::output::Output;
 use crate::cli::sessions::context::Context;
 use crate::cli::sessions::id::find;
 use crate::cli::sessions::named::SESSION;
 use crate::cli::socket;
+use crate::cli::term::{Output, count};
 use crate::server::control::{Stop, Stopped};
 use crate::store::{Holder, Host};
 use crate::sys::SessionId;

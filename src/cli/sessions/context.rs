@@ -5,15 +5,11 @@ use std::error::Error;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use crate::cli::count::count;
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
-use crate::cli::note::note;
-use crate::cli::output::Output;
 use crate::cli::sources;
 use crate::cli::store;
-use crate::cli::terminal::busy;
-use crate::cli::width::cut;
+use crate::cli::term::{Output, busy, count, cut, note};
 use crate::index::{Catalog, ListError, Listed};
 use crate::sources::LiveSources;
 use crate::store::{Durability, Reader, Store, StoreError};

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::cli::count::count;
 use crate::cli::exit::{Failure, IN_USE};
-use crate::cli::output::Output;
 use crate::cli::page_file::{name_of, remove_page};
 use crate::cli::socket::stop_session;
-use crate::cli::terminal::confirm;
+use crate::cli::term::{Output, confirm, count};
 use crate::store::StoreError;
 use crate::sys::SessionId;
 

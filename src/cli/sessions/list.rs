@@ -7,13 +7,11 @@ use anstyle::Style;
 use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 
-use crate::cli::count::{count, number};
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
-use crate::cli::look::{ACTIVE, FAINT, Look, WAITING};
-use crate::cli::output::Output;
-use crate::cli::printable::printable;
 use crate::cli::sources::{self, Choice, agent_of, name_of};
+use crate::cli::term::{ACTIVE, FAINT, Look, Output, WAITING, count, printable};
+use crate::cli::values::number;
 use crate::engine::known::title;
 use crate::history::last_used;
 use crate::index::{Archived, Filter, Listed};

@@ -1,6 +1,5 @@
 //! `rejoin sessions`: works on stored sessions without a client.
 
-mod age;
 pub(super) mod context;
 mod delete;
 pub(super) mod id;
@@ -26,10 +25,9 @@ use crate::sys::Sys;
 
 use super::exit::Failure;
 use super::global::Global;
-use super::note::note;
-use super::output::Output;
 use super::sources::{self, Choice};
 use super::store;
+use super::term::{Output, note};
 use context::Context;
 pub(super) use search::time_of;
 

@@ -1,9 +1,7 @@
 //! The names of sessions on the command line, and the short IDs that lists show.
 
-use crate::cli::count::count;
 use crate::cli::exit::Failure;
-use crate::cli::look::Look;
-use crate::cli::width::{cut, pad, width};
+use crate::cli::term::{Look, count, cut, pad, width};
 use crate::history::last_used;
 use crate::index::Listed;
 use crate::store::{Store, Trashed};

@@ -2,17 +2,15 @@
 
 use std::time::Duration;
 
-use crate::cli::count::{count, number};
 use crate::cli::exit::Failure;
-use crate::cli::output::Output;
-use crate::cli::terminal::Progress;
+use crate::cli::term::{Output, Progress, count};
 use crate::history::{Expired, expire, has_aged, last_used, long_before};
 use crate::index::Listed;
 
-use super::age::age;
 use super::context::Context;
 use super::list::{line, row};
 use super::table::{ON_A_SCREEN, Row, Table};
+use crate::cli::values::{age, number};
 
 /// Which sessions to move.
 #[derive(Debug, clap::Args)]

@@ -1,7 +1,7 @@
 //! `rejoin sessions rename`.
 
 use crate::cli::exit::Failure;
-use crate::cli::output::Output;
+use crate::cli::term::Output;
 use crate::history::change_metadata;
 use crate::record::metadata::MetadataChange;
 

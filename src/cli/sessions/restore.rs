@@ -3,19 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::cli::count::count;
 use crate::cli::exit::{Failure, NOT_FOUND};
-use crate::cli::output::Output;
-use crate::cli::terminal::Progress;
+use crate::cli::term::{Output, Progress, count};
 use crate::history::long_before;
 use crate::store::{StoreError, Trashed};
 use crate::sys::SessionId;
 
-use super::age::age;
 use super::context::Context;
 use super::id::find_trashed;
 use super::named::{LAST, SESSIONS};
 use super::trash;
+use crate::cli::values::age;
 
 /// What to restore.
 #[derive(Debug, clap::Args)]

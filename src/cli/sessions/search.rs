@@ -4,23 +4,19 @@ use chrono::NaiveDate;
 use regex::Regex;
 use serde_json::{Value, json};
 
-use crate::cli::count::number;
 use crate::cli::exit::Failure;
-use crate::cli::look::{FAINT, HIT, Look, STRONG};
-use crate::cli::note::note;
-use crate::cli::output::Output;
 use crate::cli::sources;
-use crate::cli::width::{cut, cut_start, width};
+use crate::cli::term::{FAINT, HIT, Look, Output, STRONG, cut, cut_start, note, width};
 use crate::engine::known::Known;
 use crate::history::{last_used, long_before};
 use crate::index::{Archived, Filter, Hit, HitsError, ListError, Listed, Pattern, Query, Search};
 use crate::record::Field;
 use crate::sys::{Clock, Timestamp, Zone};
 
-use super::age::age;
 use super::context::Context;
 use super::list;
 use super::table::{ON_A_SCREEN, Row, Table};
+use crate::cli::values::{age, number};
 
 /// How many bytes of unread logs are read at once.
 const WORDS: usize = 64 * 1024 * 1024;

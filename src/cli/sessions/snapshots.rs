@@ -10,9 +10,7 @@ use serde_json::{Value, json};
 
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
-use crate::cli::look::Look;
-use crate::cli::output::Output;
-use crate::cli::width::width;
+use crate::cli::term::{Look, Output, width};
 use crate::record::{Kind, line};
 use crate::store::{Durability, Log, Store, Sync};
 use crate::sys::sim::{SimClock, SimDisk};

@@ -3,10 +3,7 @@
 use anstyle::Style;
 
 use crate::cli::exit::Failure;
-use crate::cli::look::{FAINT, ID, STRONG};
-use crate::cli::output::Output;
-use crate::cli::paint::{Line, PLAIN};
-use crate::cli::width::{cut, cut_start, width};
+use crate::cli::term::{FAINT, ID, Line, Output, PLAIN, STRONG, cut, cut_start, width};
 
 /// How many sessions are listed on a terminal.
 pub(super) const ON_A_SCREEN: usize = 20;

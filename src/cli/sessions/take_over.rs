@@ -1,7 +1,7 @@
 //! `rejoin sessions take-over`.
 
 use crate::cli::exit::Failure;
-use crate::cli::output::Output;
+use crate::cli::term::Output;
 use crate::store::StoreError;
 
 use super::context::Context;

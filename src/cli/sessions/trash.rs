@@ -5,11 +5,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::cli::count::{count, number};
 use crate::cli::exit::Failure;
-use crate::cli::output::Output;
 use crate::cli::page_file::{name_of, remove_page};
-use crate::cli::terminal::confirm;
+use crate::cli::term::{Output, confirm, count};
 use crate::engine::known::title;
 use crate::history::long_before;
 use crate::index::Summary;
@@ -17,11 +15,11 @@ use crate::record::header::Implementation;
 use crate::store::{Store, Trashed};
 use crate::sys::Timestamp;
 
-use super::age::age;
 use super::context::Context;
 use super::list::{UNTITLED, more, one_line};
 use super::named::Short;
 use super::table::{ON_A_SCREEN, Row, print_table};
+use crate::cli::values::{age, number};
 
 /// What to do with the trash.
 #[derive(Debug, clap::Args)]

@@ -2,11 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::count::count;
 use crate::cli::exit::{DAMAGED, Failure};
-use crate::cli::output::Output;
-use crate::cli::printable::printable;
-use crate::cli::terminal::Progress;
+use crate::cli::term::{Output, Progress, count, printable};
 use crate::store::{Scan, StoreError};
 use crate::sys::SessionId;
 

@@ -18,14 +18,12 @@ use crate::sys::program::is_program;
 use super::exit::Failure;
 use super::global::Global;
 use super::known_agents::{command_of, with_npx};
-use super::look::{ACTIVE, FAINT, ID, Look, STRONG, WRONG};
-use super::note::note;
-use super::output::Output;
-use super::paint::{PLAIN, Span, wrap};
-use super::printable::printable;
 use super::programs::{Rejoin, on_path};
-use super::width::width;
-use super::{store, terminal};
+use super::store;
+use super::term::{
+    ACTIVE, FAINT, ID, Look, Output, PLAIN, STRONG, Span, WRONG, ask, note, printable,
+    stdin_is_terminal, width, wrap,
+};
 use secrets::Secrets;
 use wrapping::{Change, Outcome, Wrapper};
 
@@ -249,11 +247,11 @@ impl Setup<'_> {
         if self.args.yes {
             return Ok(());
         }
-        if !terminal::stdin_is_terminal() {
+        if !stdin_is_terminal() {
             let why = "nothing was changed: there is no terminal on which to ask";
             return Err(Failure::usage(why).hint("add `--yes` to make this change"));
         }
-        if terminal::ask(&format!("Change {shown}?"))? {
+        if ask(&format!("Change {shown}?"))? {
             return Ok(());
         }
         Err(Failure::new("nothing was changed"))

@@ -10,11 +10,9 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
 
 use crate::cli::exit::Failure;
-use crate::cli::look::Look;
 use crate::cli::open;
-use crate::cli::output::Output;
 use crate::cli::page_file;
-use crate::cli::paint::{BAD, Line};
+use crate::cli::term::{BAD, Line, Look, Output};
 use crate::export::Options;
 use crate::export::parts::{self, Choice};
 use crate::index::{Archived, Catalog, Filter, Listed, Search};

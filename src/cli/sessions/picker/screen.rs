@@ -17,7 +17,7 @@ use crossterm::terminal::{
 use crossterm::{cursor, execute, queue};
 
 use super::state::Key;
-use crate::cli::paint::Line;
+use crate::cli::term::Line;
 use crate::protocol::v2::base64;
 
 /// How long to wait for a key before looking for other news.

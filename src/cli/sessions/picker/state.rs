@@ -4,10 +4,8 @@ use std::collections::HashMap;
 
 use anstyle::{Effects, Style};
 
-use crate::cli::look::{FAINT, STRONG, WAITING};
-use crate::cli::paint::{Line, PLAIN, wrap};
 use crate::cli::sessions::table::{self, Table};
-use crate::cli::width::cut;
+use crate::cli::term::{FAINT, Line, PLAIN, STRONG, WAITING, cut, wrap};
 use crate::sys::SessionId;
 
 /// From this width on the preview is beside the list, otherwise below it.

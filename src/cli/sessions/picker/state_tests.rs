@@ -1,7 +1,7 @@
 //! Keys in, screens out.
 
 use super::*;
-use crate::cli::width::pad;
+use crate::cli::term::pad;
 
 fn id(n: usize) -> SessionId {
     SessionId::parse(&format!("sess_01a1fd7e-723f-7441-b725-49b4fb5b0d{n:02}")).unwrap()

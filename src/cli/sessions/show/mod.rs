@@ -2,13 +2,10 @@
 
 pub(in crate::cli) mod painter;
 
-use crate::cli::count::number;
 use crate::cli::exit::Failure;
-use crate::cli::output::Output;
-use crate::cli::pager::{Pager, pager_stays};
-use crate::cli::printable::printable_json;
 use crate::cli::sources;
-use crate::cli::terminal::wait_for_enter;
+use crate::cli::term::{Output, Pager, pager_stays, printable_json, wait_for_enter};
+use crate::cli::values::number;
 use crate::export::parts::{self, Choice, NO_END, Part};
 use crate::export::{self, Format, Options};
 use crate::store::Reader;

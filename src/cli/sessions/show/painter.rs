@@ -5,11 +5,11 @@ use std::collections::{BTreeSet, HashMap};
 use anstyle::Style;
 use serde_json::{Map, Value};
 
-use crate::cli::count::count;
-use crate::cli::look::{FAINT, ID, Look, STRONG, WAITING};
-use crate::cli::paint::{AGENT, BAD, GOOD, Line, PLAIN, USER, markdown, of_sign, wrap};
 use crate::cli::sessions::list::UNTITLED;
-use crate::cli::width::width;
+use crate::cli::term::{
+    AGENT, BAD, FAINT, GOOD, ID, Line, Look, PLAIN, STRONG, USER, WAITING, count, markdown,
+    of_sign, width, wrap,
+};
 use crate::engine::known::title as title_of;
 use crate::export::diff;
 use crate::export::parts::{Part, Said};

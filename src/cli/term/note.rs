@@ -1,17 +1,17 @@
 //! Messages for users, on stderr.
 
-use super::global::Global;
-use super::logging::StandardError;
-use super::look::Look;
 use super::printable::printable;
+use super::style::Look;
 use super::width::hanging;
+use crate::cli::global::Global;
+use crate::cli::logging::StandardError;
 
 /// The beginnings of messages and of hints, which are equally wide.
 const NAME: &str = "rejoin: ";
 const HINT: &str = "  hint: ";
 
 /// Prints a message, and what to do about it.
-pub(super) fn note(global: &Global, text: &str, hint: Option<&str>) {
+pub(in crate::cli) fn note(global: &Global, text: &str, hint: Option<&str>) {
     let look = Look::messages();
     print(NAME, &printable(text), &look);
     if let Some(hint) = hint {

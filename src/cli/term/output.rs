@@ -2,13 +2,13 @@
 
 use std::io::{self, Write};
 
-use super::exit::Failure;
-use super::look::Look;
 use super::printable::printable_json;
+use super::style::Look;
 use super::width::hanging;
+use crate::cli::exit::Failure;
 
 /// Standard output. If its reader goes away, it ends without an error.
-pub struct Output {
+pub(in crate::cli) struct Output {
     inner: Box<dyn Write + Send>,
     look: Look,
     closed: bool,
@@ -20,13 +20,13 @@ impl Output {
         clippy::disallowed_methods,
         reason = "no client is served while this is used"
     )]
-    pub fn standard() -> Self {
+    pub(in crate::cli) fn standard() -> Self {
         let (look, stdout) = Look::standard(io::stdout());
         Self::on(stdout, look)
     }
 
     /// Output that looks like this.
-    pub(super) fn on(inner: Box<dyn Write + Send>, look: Look) -> Self {
+    pub(in crate::cli) fn on(inner: Box<dyn Write + Send>, look: Look) -> Self {
         Self {
             inner,
             look,
@@ -35,34 +35,34 @@ impl Output {
     }
 
     /// How it looks.
-    pub(super) fn look(&self) -> &Look {
+    pub(in crate::cli) fn look(&self) -> &Look {
         &self.look
     }
 
     /// Whether it is a terminal.
-    pub fn is_terminal(&self) -> bool {
+    pub(in crate::cli) fn is_terminal(&self) -> bool {
         self.look.terminal
     }
 
     /// Whether to print colours.
-    pub fn colour(&self) -> bool {
+    pub(in crate::cli) fn colour(&self) -> bool {
         self.look.colour
     }
 
     /// Whether the reader has gone away, so that the rest need not be produced.
-    pub fn closed(&self) -> bool {
+    pub(in crate::cli) fn closed(&self) -> bool {
         self.closed
     }
 
     /// Prints a line. Text from sessions must have gone through
-    /// [`printable`](super::printable::printable).
-    pub fn line(&mut self, line: impl AsRef<str>) -> Result<(), Failure> {
+    /// [`printable`](super::printable).
+    pub(in crate::cli) fn line(&mut self, line: impl AsRef<str>) -> Result<(), Failure> {
         self.raw(line.as_ref())?;
         self.raw("\n")
     }
 
     /// Prints a sentence, in a terminal on as many lines as it takes.
-    pub(super) fn say(&mut self, text: impl AsRef<str>) -> Result<(), Failure> {
+    pub(in crate::cli) fn say(&mut self, text: impl AsRef<str>) -> Result<(), Failure> {
         let text = text.as_ref();
         if !self.look.terminal {
             return self.line(text);
@@ -75,14 +75,14 @@ impl Output {
     }
 
     /// Prints a value as indented JSON.
-    pub fn json(&mut self, value: &serde_json::Value) -> Result<(), Failure> {
+    pub(in crate::cli) fn json(&mut self, value: &serde_json::Value) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(value)
             .map_err(|error| Failure::new(format!("cannot print JSON: {error}")))?;
         self.line(printable_json(&text))
     }
 
     /// Prints text as it is.
-    pub fn raw(&mut self, text: &str) -> Result<(), Failure> {
+    pub(in crate::cli) fn raw(&mut self, text: &str) -> Result<(), Failure> {
         if self.closed {
             return Ok(());
         }
@@ -91,7 +91,7 @@ impl Output {
     }
 
     /// Flushes what was printed.
-    pub fn flush(&mut self) -> Result<(), Failure> {
+    pub(in crate::cli) fn flush(&mut self) -> Result<(), Failure> {
         if self.closed {
             return Ok(());
         }
@@ -100,7 +100,7 @@ impl Output {
     }
 
     /// Flushes what is left.
-    pub(super) fn finish(mut self) -> Result<(), Failure> {
+    pub(in crate::cli) fn finish(mut self) -> Result<(), Failure> {
         self.flush()
     }
 

@@ -1,38 +1,15 @@
 //! Text with styles, line by line, for a terminal.
 
-mod wrap;
-mod markdown;
-
-pub(in crate::cli) use markdown::markdown;
-pub(in crate::cli) use wrap::wrap;
-
 use std::fmt::Write as _;
 
-use anstyle::{AnsiColor, Effects, Style};
+use anstyle::Style;
 
 use super::printable::printable;
+use super::style::PLAIN;
 use super::width::{cut, width};
-
-pub(in crate::cli) const PLAIN: Style = Style::new();
-pub(in crate::cli) const EMPHASIS: Style = Style::new().effects(Effects::ITALIC);
-pub(in crate::cli) const HEADING: Style = AnsiColor::Magenta.on_default().bold();
-pub(in crate::cli) const CODE: Style = AnsiColor::Cyan.on_default();
-pub(in crate::cli) const USER: Style = AnsiColor::Blue.on_default().bold();
-pub(in crate::cli) const AGENT: Style = AnsiColor::Green.on_default().bold();
-pub(in crate::cli) const GOOD: Style = AnsiColor::Green.on_default();
-pub(in crate::cli) const BAD: Style = AnsiColor::Red.on_default();
 
 /// A piece of text in one style.
 pub(in crate::cli) type Span = (Style, String);
-
-/// The style of a line of a change, by its sign.
-pub(in crate::cli) fn of_sign(sign: char) -> Style {
-    match sign {
-        '+' => GOOD,
-        '-' => BAD,
-        _ => PLAIN,
-    }
-}
 
 /// A line on a terminal. No text in it affects the terminal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! Breaks text into lines that fit.
 
-use super::{PLAIN, Span};
-use crate::cli::width::{pieces, width};
+use super::line::Span;
+use super::style::PLAIN;
+use super::width::{pieces, width};
 
 /// Breaks text at its line breaks, and between words where it is wider than `room` columns. Without
 /// `room` lines are as wide as they are.

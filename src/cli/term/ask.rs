@@ -10,11 +10,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::exit::Failure;
-use super::logging::StandardError;
-use super::look::Look;
 use super::printable::printable;
+use super::style::Look;
 use super::width::hanging;
+use crate::cli::exit::Failure;
+use crate::cli::logging::StandardError;
 
 /// Work that takes less time shows no message.
 const QUIET_FOR: Duration = Duration::from_secs(1);
@@ -24,13 +24,13 @@ const STEP: Duration = Duration::from_millis(200);
 const CLEAR: &str = "\r\u{1b}[K";
 
 /// Whether stdin is a terminal.
-pub(super) fn stdin_is_terminal() -> bool {
+pub(in crate::cli) fn stdin_is_terminal() -> bool {
     io::stdin().is_terminal()
 }
 
 /// Asks before something that cannot be undone, unless `yes` confirms it already. Any answer but
 /// yes is a no, and without a terminal nothing may be done.
-pub(super) fn confirm(yes: bool, question: &str) -> Result<(), Failure> {
+pub(in crate::cli) fn confirm(yes: bool, question: &str) -> Result<(), Failure> {
     if yes {
         return Ok(());
     }
@@ -46,7 +46,7 @@ pub(super) fn confirm(yes: bool, question: &str) -> Result<(), Failure> {
 }
 
 /// Asks a question on stderr; whether the answer is yes.
-pub(super) fn ask(question: &str) -> Result<bool, Failure> {
+pub(in crate::cli) fn ask(question: &str) -> Result<bool, Failure> {
     let question = format!("{} [y/N]", printable(question));
     let lines = hanging(&question, 0, Look::messages().width.saturating_sub(2));
     StandardError::say(lines.join("\n") + " ");
@@ -62,7 +62,7 @@ pub(super) fn ask(question: &str) -> Result<bool, Failure> {
 }
 
 /// Waits until the user has read what was printed.
-pub(super) fn wait_for_enter() -> Result<(), Failure> {
+pub(in crate::cli) fn wait_for_enter() -> Result<(), Failure> {
     StandardError::say("Press Enter to go back ");
     let read = io::stdin().read_line(&mut String::new());
     read.map(drop)
@@ -70,7 +70,7 @@ pub(super) fn wait_for_enter() -> Result<(), Failure> {
 }
 
 /// Reads lines from the terminal until there are no more or `read` wants none.
-pub(super) fn answers(mut read: impl FnMut(String) -> bool) {
+pub(in crate::cli) fn answers(mut read: impl FnMut(String) -> bool) {
     for line in io::stdin().lines() {
         if !line.is_ok_and(&mut read) {
             return;
@@ -83,7 +83,10 @@ fn is_yes(answer: &str) -> bool {
 }
 
 /// Does some work and shows a message if it takes long.
-pub(super) fn busy<T>(doing: impl FnOnce() -> String + Send, work: impl FnOnce() -> T) -> T {
+pub(in crate::cli) fn busy<T>(
+    doing: impl FnOnce() -> String + Send,
+    work: impl FnOnce() -> T,
+) -> T {
     if !StandardError::is_terminal() {
         return work();
     }
@@ -114,7 +117,7 @@ fn busy_on<T>(
 }
 
 /// Shows the progress of work, if it takes long.
-pub(super) struct Progress {
+pub(in crate::cli) struct Progress {
     out: Option<Box<dyn Write>>,
     next: Instant,
     step: Duration,
@@ -123,7 +126,7 @@ pub(super) struct Progress {
 
 impl Progress {
     /// On stderr, if that is a terminal.
-    pub(super) fn new() -> Self {
+    pub(in crate::cli) fn new() -> Self {
         let out = StandardError::is_terminal().then(|| Box::new(StandardError) as Box<dyn Write>);
         Self::on(out, QUIET_FOR, STEP)
     }
@@ -138,7 +141,7 @@ impl Progress {
     }
 
     /// Shows this text, if an update is due.
-    pub(super) fn at(&mut self, text: impl FnOnce() -> String) {
+    pub(in crate::cli) fn at(&mut self, text: impl FnOnce() -> String) {
         let Some(out) = &mut self.out else { return };
         let now = Instant::now();
         if now >= self.next {
@@ -150,7 +153,7 @@ impl Progress {
     }
 
     /// Clears the message, so that other output has its place.
-    pub(super) fn clear(&mut self) {
+    pub(in crate::cli) fn clear(&mut self) {
         if std::mem::take(&mut self.shown)
             && let Some(out) = &mut self.out
         {

@@ -7,12 +7,12 @@ const EMOJI: char = '\u{fe0f}';
 
 /// How many columns a text takes. Terminals differ in whether they show joined emoji and letters as
 /// one; this is the larger number, so that no line is wider than expected.
-pub(super) fn width(text: &str) -> usize {
+pub(in crate::cli) fn width(text: &str) -> usize {
     pieces(text).map(|(_, wide)| wide).sum()
 }
 
 /// The parts of a text that no line may separate, and how many columns each takes.
-pub(super) fn pieces(text: &str) -> impl Iterator<Item = (&str, usize)> {
+pub(in crate::cli) fn pieces(text: &str) -> impl Iterator<Item = (&str, usize)> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let mut chars = rest.chars();
@@ -40,7 +40,7 @@ fn is_half_flag(c: char) -> bool {
 }
 
 /// The beginning of a text, in at most `room` columns.
-pub(super) fn cut(text: &str, room: usize) -> String {
+pub(in crate::cli) fn cut(text: &str, room: usize) -> String {
     if width(text) <= room {
         return text.to_owned();
     }
@@ -61,7 +61,7 @@ pub(super) fn cut(text: &str, room: usize) -> String {
 }
 
 /// The end of a text, in at most `room` columns; of a path, whole names if they fit.
-pub(super) fn cut_start(text: &str, room: usize) -> String {
+pub(in crate::cli) fn cut_start(text: &str, room: usize) -> String {
     if width(text) <= room {
         return text.to_owned();
     }
@@ -81,7 +81,7 @@ pub(super) fn cut_start(text: &str, room: usize) -> String {
 
 /// A text in lines of at most `room` columns, broken between words. A command in backticks stays on
 /// one line if it fits there, so that it can be copied. A longer word has a line of its own.
-pub(super) fn wrapped(text: &str, room: usize) -> Vec<String> {
+pub(in crate::cli) fn wrapped(text: &str, room: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     for word in words(text, room) {
@@ -122,7 +122,7 @@ fn words(text: &str, room: usize) -> Vec<String> {
 
 /// A line as the lines that fit into `room` columns. Those that follow the first one are indented by
 /// as many columns as it has letters before `indent`.
-pub(super) fn hanging(line: &str, indent: usize, room: usize) -> Vec<String> {
+pub(in crate::cli) fn hanging(line: &str, indent: usize, room: usize) -> Vec<String> {
     if width(line) <= room {
         return vec![line.to_owned()];
     }
@@ -137,7 +137,7 @@ pub(super) fn hanging(line: &str, indent: usize, room: usize) -> Vec<String> {
 }
 
 /// A text with spaces after it, `room` columns wide.
-pub(super) fn pad(text: &str, room: usize) -> String {
+pub(in crate::cli) fn pad(text: &str, room: usize) -> String {
     let missing = room.saturating_sub(width(text));
     format!("{text}{}", " ".repeat(missing))
 }

@@ -3,9 +3,10 @@
 use anstyle::Style;
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-use super::{CODE, EMPHASIS, HEADING, Line, PLAIN, Span, of_sign, wrap};
-use crate::cli::look::{FAINT, STRONG};
-use crate::cli::width::{pad, width};
+use super::line::{Line, Span};
+use super::style::{CODE, EMPHASIS, FAINT, HEADING, PLAIN, STRONG, of_sign};
+use super::width::{pad, width};
+use super::wrap::wrap;
 
 /// The lines of a Markdown text, at most `room` columns wide, except for code.
 pub(in crate::cli) fn markdown(text: &str, room: usize) -> Vec<Line> {

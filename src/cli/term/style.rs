@@ -8,8 +8,8 @@ use anstyle::{AnsiColor, Effects, Style};
 
 use crate::sys::{Timestamp, Zone};
 
-use super::logging::StandardError;
-use super::when::{minute, relative};
+use super::relative_time::{minute, relative};
+use crate::cli::logging::StandardError;
 
 /// How wide the output is if nothing says it.
 const WIDTH: usize = 80;
@@ -17,39 +17,56 @@ const WIDTH: usize = 80;
 const LEAST_WIDTH: usize = 20;
 
 /// Titles and the heads of tables.
-pub(super) const STRONG: Style = Style::new().bold();
+pub(in crate::cli) const STRONG: Style = Style::new().bold();
 /// The style of less important text.
-pub(super) const FAINT: Style = Style::new().effects(Effects::DIMMED);
+pub(in crate::cli) const FAINT: Style = Style::new().effects(Effects::DIMMED);
 /// The style of text that can be copied into the next command.
-pub(super) const ID: Style = AnsiColor::Cyan.on_default();
+pub(in crate::cli) const ID: Style = AnsiColor::Cyan.on_default();
 /// The style of text that was searched for.
-pub(super) const HIT: Style = AnsiColor::Yellow.on_default().bold();
+pub(in crate::cli) const HIT: Style = AnsiColor::Yellow.on_default().bold();
 /// The style of work that is going on.
-pub(super) const ACTIVE: Style = AnsiColor::Green.on_default();
+pub(in crate::cli) const ACTIVE: Style = AnsiColor::Green.on_default();
 /// The style of text that needs someone's attention.
-pub(super) const WAITING: Style = AnsiColor::Yellow.on_default();
+pub(in crate::cli) const WAITING: Style = AnsiColor::Yellow.on_default();
 /// The style of errors, and of lines that go away.
-pub(super) const WRONG: Style = AnsiColor::Red.on_default();
+pub(in crate::cli) const WRONG: Style = AnsiColor::Red.on_default();
+pub(in crate::cli) const PLAIN: Style = Style::new();
+pub(in crate::cli) const EMPHASIS: Style = Style::new().effects(Effects::ITALIC);
+pub(in crate::cli) const HEADING: Style = AnsiColor::Magenta.on_default().bold();
+pub(in crate::cli) const CODE: Style = AnsiColor::Cyan.on_default();
+pub(in crate::cli) const USER: Style = AnsiColor::Blue.on_default().bold();
+pub(in crate::cli) const AGENT: Style = AnsiColor::Green.on_default().bold();
+pub(in crate::cli) const GOOD: Style = AnsiColor::Green.on_default();
+pub(in crate::cli) const BAD: Style = AnsiColor::Red.on_default();
+
+/// The style of a line of a change, by its sign.
+pub(in crate::cli) fn of_sign(sign: char) -> Style {
+    match sign {
+        '+' => GOOD,
+        '-' => BAD,
+        _ => PLAIN,
+    }
+}
 
 /// How output looks.
 #[derive(Clone, Debug)]
-pub(super) struct Look {
+pub(in crate::cli) struct Look {
     /// Whether a person sees it at once; otherwise it is for a program.
-    pub(super) terminal: bool,
+    pub(in crate::cli) terminal: bool,
     /// Whether it has colours.
-    pub(super) colour: bool,
+    pub(in crate::cli) colour: bool,
     /// How many columns a line may have.
-    pub(super) width: usize,
+    pub(in crate::cli) width: usize,
     /// Where the person is.
-    pub(super) zone: Zone,
+    pub(in crate::cli) zone: Zone,
     /// The person's home folder.
-    pub(super) home: Option<PathBuf>,
+    pub(in crate::cli) home: Option<PathBuf>,
 }
 
 impl Look {
     /// The look of the standard output of this process, with a stream that shows the colours.
     /// `NO_COLOR` and `CLICOLOR_FORCE` say whether there are any, `COLUMNS` how wide it is.
-    pub(super) fn standard(stdout: io::Stdout) -> (Self, Box<dyn Write + Send>) {
+    pub(in crate::cli) fn standard(stdout: io::Stdout) -> (Self, Box<dyn Write + Send>) {
         let colour = AutoStream::choice(&stdout) != ColorChoice::Never;
         let look = Self::of(stdout.is_terminal(), colour);
         // Old consoles of Windows have to be asked for colours.
@@ -62,7 +79,7 @@ impl Look {
     }
 
     /// The look of messages on stderr: without colours, since they may quote anything.
-    pub(super) fn messages() -> Self {
+    pub(in crate::cli) fn messages() -> Self {
         Self::of(StandardError::is_terminal(), false)
     }
 
@@ -77,7 +94,7 @@ impl Look {
     }
 
     /// The text in this style, if there are colours.
-    pub(super) fn paint(&self, style: Style, text: &str) -> String {
+    pub(in crate::cli) fn paint(&self, style: Style, text: &str) -> String {
         if self.colour && !text.is_empty() {
             format!("{style}{text}{style:#}")
         } else {
@@ -86,17 +103,17 @@ impl Look {
     }
 
     /// A time as people say it, in at most 15 columns.
-    pub(super) fn when(&self, at: Timestamp, now: Timestamp) -> String {
+    pub(in crate::cli) fn when(&self, at: Timestamp, now: Timestamp) -> String {
         relative(at, now, self.zone)
     }
 
     /// A time to the minute.
-    pub(super) fn minute(&self, at: Timestamp) -> String {
+    pub(in crate::cli) fn minute(&self, at: Timestamp) -> String {
         minute(at, self.zone)
     }
 
     /// A folder, with `~` for the home folder.
-    pub(super) fn folder(&self, path: &str) -> String {
+    pub(in crate::cli) fn folder(&self, path: &str) -> String {
         let home = self.home.as_ref().and_then(|home| home.to_str());
         let home = home.map(|home| home.trim_end_matches(['/', '\\']));
         let home = home.filter(|home| !home.is_empty());

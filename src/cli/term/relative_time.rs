@@ -9,7 +9,7 @@ const HOUR: i64 = 60 * MINUTE;
 
 /// A time in at most 15 characters, as seen from `now`: `3 min ago`, `today 09:12`,
 /// `yesterday 14:05`, `Fri 14:05`, `Nov 3`, `Nov 3, 2025`.
-pub(super) fn relative(at: Timestamp, now: Timestamp, zone: Zone) -> String {
+pub(in crate::cli) fn relative(at: Timestamp, now: Timestamp, zone: Zone) -> String {
     let age = now.as_millis() - at.as_millis();
     // Clocks of two machines may differ a little.
     if (-MINUTE..MINUTE).contains(&age) {
@@ -31,7 +31,7 @@ pub(super) fn relative(at: Timestamp, now: Timestamp, zone: Zone) -> String {
 }
 
 /// A time to the minute: `2026-11-23 14:05`.
-pub(super) fn minute(at: Timestamp, zone: Zone) -> String {
+pub(in crate::cli) fn minute(at: Timestamp, zone: Zone) -> String {
     zone.shown(at).format("%Y-%m-%d %H:%M").to_string()
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write;
 /// Text that cannot move a terminal's cursor, change its colours or hide a part of itself: control
 /// characters and those that change the direction of text are shown as escapes. Line breaks and
 /// tabs stay.
-pub fn printable(text: &str) -> String {
+pub(in crate::cli) fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -19,7 +19,7 @@ pub fn printable(text: &str) -> String {
 
 /// JSON text with unsafe characters as escapes, which keeps its meaning: such a character occurs
 /// only in strings, where an escape means the same character.
-pub fn printable_json(text: &str) -> String {
+pub(in crate::cli) fn printable_json(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         if is_unsafe(c) && c != '\n' {

@@ -9,7 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::sys::descriptors;
 
-use super::look::Look;
+use super::style::Look;
 
 /// The default pager: it ends by itself if all fits, shows colours, and leaves the text on the
 /// screen.
@@ -22,7 +22,7 @@ const SHELL: &str = "|&;<>()$`\\\"'*?[#~=%";
 const FAILED: RangeInclusive<i32> = 1..=127;
 
 /// A pager that runs.
-pub(super) struct Pager {
+pub(in crate::cli) struct Pager {
     child: Child,
     /// Keeps Ctrl-C from ending this process: it is for the pager.
     _runtime: Option<tokio::runtime::Runtime>,
@@ -31,7 +31,7 @@ pub(super) struct Pager {
 impl Pager {
     /// Starts the pager, if output goes to a terminal and the user wants one that can be started.
     /// What is written to the second result is shown.
-    pub(super) fn start(look: &Look, stays: bool) -> Option<(Self, Box<dyn Write + Send>)> {
+    pub(in crate::cli) fn start(look: &Look, stays: bool) -> Option<(Self, Box<dyn Write + Send>)> {
         let default = if stays { STAYING } else { DEFAULT };
         let pager = named().unwrap_or_else(|| default.to_owned());
         let mut command = command(&pager).filter(|_| look.terminal)?;
@@ -48,7 +48,7 @@ impl Pager {
     }
 
     /// Starts a program that shows what it is given. What is written to the second result is shown.
-    pub(super) fn of(mut command: Command) -> Option<(Self, Box<dyn Write + Send>)> {
+    pub(in crate::cli) fn of(mut command: Command) -> Option<(Self, Box<dyn Write + Send>)> {
         let mut child = descriptors::spawn(command.stdin(Stdio::piped())).ok()?;
         let stdin = child.stdin.take()?;
         let pager = Self {
@@ -59,7 +59,7 @@ impl Pager {
     }
 
     /// Waits until the user leaves it. False if it failed, and may have shown nothing.
-    pub(super) fn wait(mut self) -> bool {
+    pub(in crate::cli) fn wait(mut self) -> bool {
         let status = self.child.wait();
         status.is_ok_and(|status| status.code().is_none_or(|code| !FAILED.contains(&code)))
     }
@@ -71,7 +71,7 @@ fn named() -> Option<String> {
 }
 
 /// Whether the pager does not end by itself. Of others than `less` that is not known.
-pub(super) fn pager_stays() -> bool {
+pub(in crate::cli) fn pager_stays() -> bool {
     named().is_none_or(|pager| pager.trim_start().starts_with("less"))
 }
 

@@ -1,0 +1,28 @@
+//! The terminal: text that fits, with styles, results on stdout, messages and questions on stderr.
+
+mod ask;
+mod count;
+mod line;
+mod markdown;
+mod note;
+mod output;
+mod pager;
+mod printable;
+mod relative_time;
+mod style;
+mod width;
+mod wrap;
+
+pub(super) use ask::{Progress, answers, ask, busy, confirm, stdin_is_terminal, wait_for_enter};
+pub(super) use count::{count, masked_keys};
+pub(super) use line::{Line, Span};
+pub(super) use markdown::markdown;
+pub(super) use note::note;
+pub(super) use output::Output;
+pub(super) use pager::{Pager, pager_stays};
+pub(super) use printable::{printable, printable_json};
+pub(super) use style::{
+    ACTIVE, AGENT, BAD, FAINT, GOOD, HIT, ID, Look, PLAIN, STRONG, USER, WAITING, WRONG, of_sign,
+};
+pub(super) use width::{cut, cut_start, pad, width, wrapped};
+pub(super) use wrap::wrap;
