@@ -4,9 +4,6 @@ use std::fmt;
 
 use crate::store::{Holder, StoreError};
 
-use super::global::Global;
-use super::term::note;
-
 /// Success, also if there was nothing to show or the reader of the output has left.
 pub const OK: u8 = 0;
 /// A failure without a code of its own.
@@ -87,16 +84,14 @@ impl Failure {
         &self.message
     }
 
+    /// What to do next.
+    pub(super) fn next(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
     /// The exit code.
     pub fn code(&self) -> u8 {
         self.code
-    }
-
-    /// Reports the failure on stderr.
-    pub(super) fn print(&self, global: &Global) {
-        if !self.message.is_empty() {
-            note(global, &self.message, self.hint.as_deref());
-        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! The options that every subcommand has.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
-
-use super::keep::Stage;
 
 /// The environment variable for `--store`.
 const STORE: &str = "REJOIN_STORE";
@@ -43,6 +43,46 @@ pub(super) struct Global {
     /// Start-up stage of the background host. Rejoin itself sets it.
     #[arg(long, global = true, hide = true)]
     host: Option<Stage>,
+}
+
+/// How far the start of a host is, and which one of its command line it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The process leaves the client's session and starts the host.
+    Detach(u8),
+    /// The process is the host.
+    Serve(u8),
+}
+
+impl FromStr for Stage {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (stage, number) = text.split_once('-').unwrap_or((text, "1"));
+        let number = number.parse().map_err(|_| "expected a number".to_owned())?;
+        match stage {
+            "detach" => Ok(Self::Detach(number)),
+            "serve" => Ok(Self::Serve(number)),
+            _ => Err("expected `detach` or `serve`".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Detach(number) => write!(f, "detach-{number}"),
+            Self::Serve(number) => write!(f, "serve-{number}"),
+        }
+    }
+}
+
+impl Stage {
+    /// The number of the host among those of its command line.
+    pub(super) fn number(self) -> u8 {
+        let (Self::Detach(number) | Self::Serve(number)) = self;
+        number
+    }
 }
 
 /// Accepts an empty path, too.

@@ -7,12 +7,10 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::str::FromStr;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -25,7 +23,7 @@ use crate::sys::descriptors;
 use crate::transport::stdio;
 
 use super::exit::Failure;
-use super::global::Global;
+use super::global::{Global, Stage};
 use super::socket::{self, Greeted};
 use super::term::note;
 use super::values::Timeout;
@@ -46,45 +44,6 @@ const STARTS: Duration = Duration::from_secs(15);
 
 /// The line that a host writes when clients can come.
 const READY: &str = "ready\n";
-
-/// How far the start of a host is, and which one of its command line it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// The process leaves the client's session and starts the host.
-    Detach(u8),
-    /// The process is the host.
-    Serve(u8),
-}
-
-impl FromStr for Stage {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (stage, number) = text.split_once('-').unwrap_or((text, "1"));
-        let number = number.parse().map_err(|_| "expected a number".to_owned())?;
-        match stage {
-            "detach" => Ok(Self::Detach(number)),
-            "serve" => Ok(Self::Serve(number)),
-            _ => Err("expected `detach` or `serve`".to_owned()),
-        }
-    }
-}
-
-impl fmt::Display for Stage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Detach(number) => write!(f, "detach-{number}"),
-            Self::Serve(number) => write!(f, "serve-{number}"),
-        }
-    }
-}
-
-impl Stage {
-    fn number(self) -> u8 {
-        let (Self::Detach(number) | Self::Serve(number)) = self;
-        number
-    }
-}
 
 /// Serves the client at the other end of `input` and stdout through the host of this command line.
 pub(super) fn pipe(global: &Global, input: impl Read + Send + 'static) -> Result<(), Failure> {

@@ -16,7 +16,7 @@ use crate::engine::agent::FOR_PEOPLE;
 use super::exit::Failure;
 use super::global::Global;
 #[cfg(unix)]
-use super::keep::Stage;
+use super::global::Stage;
 use super::log_lines::LogLines;
 
 /// Where messages and log lines go from the start of logging on.

@@ -45,7 +45,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use exit::Failure;
 use global::Global;
-use term::{Output, printable, stdin_is_terminal};
+use term::{Output, printable, report, stdin_is_terminal};
 
 /// An ACP agent whose sessions survive crashes and restarts.
 ///
@@ -213,7 +213,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let code = match result {
         Ok(()) => exit::OK,
         Err(failure) => {
-            failure.print(&cli.global);
+            report(&cli.global, &failure);
             failure.code()
         }
     };

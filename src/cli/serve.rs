@@ -18,8 +18,8 @@ use crate::sys::output::Output;
 use crate::transport::stdio;
 
 use super::exit::{self, Failure};
-use super::global::Global;
-use super::keep::{self, Stage};
+use super::global::{Global, Stage};
+use super::keep;
 use super::sources;
 use super::store;
 use super::term::{note, stdin_is_terminal};

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use super::term::{ID, Line, Output, STRONG, busy, count, cut_start, pad, printable, width, wrap};
+use super::term::{
+    ID, Line, Output, STRONG, busy, count, cut_start, pad, printable, report, width, wrap,
+};
 use crate::engine::known::title;
 use crate::export::stats_page;
 use crate::history::long_before;
@@ -77,7 +79,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         unread.extend(more);
     }
     for failure in &unread {
-        failure.print(global);
+        report(global, failure);
     }
     if args.open {
         let path = page_file::page("stats.html")?;

@@ -21,7 +21,7 @@ use super::known_agents::{command_of, with_npx};
 use super::programs::{Rejoin, on_path};
 use super::store;
 use super::term::{
-    ACTIVE, FAINT, ID, Look, Output, PLAIN, STRONG, Span, WRONG, ask, note, printable,
+    ACTIVE, FAINT, ID, Look, Output, PLAIN, STRONG, Span, WRONG, ask, note, printable, report,
     stdin_is_terminal, width, wrap,
 };
 use secrets::Secrets;
@@ -95,7 +95,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
                 return Err(failure);
             }
             output.flush()?;
-            failure.print(global);
+            report(global, &failure);
             result = Err(Failure::reported());
         }
     }

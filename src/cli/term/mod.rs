@@ -17,7 +17,7 @@ pub(super) use ask::{Progress, answers, ask, busy, confirm, stdin_is_terminal, w
 pub(super) use count::{count, masked_keys};
 pub(super) use line::{Line, Span};
 pub(super) use markdown::markdown;
-pub(super) use note::note;
+pub(super) use note::{note, report};
 pub(super) use output::Output;
 pub(super) use pager::{Pager, pager_stays};
 pub(super) use printable::{printable, printable_json};

@@ -3,6 +3,7 @@
 use super::printable::printable;
 use super::style::Look;
 use super::width::hanging;
+use crate::cli::exit::Failure;
 use crate::cli::global::Global;
 use crate::cli::logging::StandardError;
 
@@ -16,6 +17,13 @@ pub(in crate::cli) fn note(global: &Global, text: &str, hint: Option<&str>) {
     print(NAME, &printable(text), &look);
     if let Some(hint) = hint {
         print(HINT, &printable(&global.with_store(hint)), &look);
+    }
+}
+
+/// Prints a failure, unless that was done before.
+pub(in crate::cli) fn report(global: &Global, failure: &Failure) {
+    if !failure.message().is_empty() {
+        note(global, failure.message(), failure.next());
     }
 }
 
