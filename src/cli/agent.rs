@@ -10,7 +10,7 @@ use crate::transport::stdio;
 use super::exit::Failure;
 use super::global::Global;
 use super::term::{note, stdin_is_terminal};
-use super::{agent_options, serve, store};
+use super::{agent_options, serve, store_path};
 
 /// Which agent answers.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
@@ -26,7 +26,7 @@ pub(super) struct Args {
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     let store = if args.options.serve.persists() {
-        let root = store::named(global)?;
+        let root = store_path::named(global)?;
         Some(Store::at(&root, Sys::real(), Durability::Os))
     } else {
         None
@@ -45,7 +45,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
         path,
         agent: args.chosen.clone(),
         store,
-        launch: store::launch(global)?,
+        launch: store_path::launch(global)?,
         exit_timeout: args.options.exit_timeout.or_forever(),
         policy: args.options.policy(global, true, &[])?,
     });

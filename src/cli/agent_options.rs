@@ -11,7 +11,7 @@ use super::exit::Failure;
 use super::global::Global;
 use super::lend::Lender;
 use super::values::{Timeout, bytes};
-use super::{serve, sources, store};
+use super::{serve, sources, store_path};
 
 /// How long an agent may take to start and to answer `initialize`.
 const START: Duration = Duration::from_secs(30);
@@ -44,7 +44,7 @@ pub(super) struct Args {
 impl Args {
     /// How `rejoin mcp` reaches the conversations. What leads to a database stays with this process.
     fn reach(&self, global: &Global, lists_tools: bool) -> Result<Reach, Failure> {
-        let (store, sources) = (store::named(global)?, self.serve.sources());
+        let (store, sources) = (store_path::named(global)?, self.serve.sources());
         if place::is_address(&store) {
             let sources = sources.live(global, lists_tools)?;
             return Ok(Reach::Through(Arc::new(Lender::new(store, sources))));

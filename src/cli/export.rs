@@ -10,7 +10,7 @@ use crate::redact::Redactor;
 use super::exit::Failure;
 use super::global::Global;
 use super::page_file::PrivateFile;
-use super::sessions::context::Context;
+use super::sessions::context::CommandContext;
 use super::sessions::id::find_readable;
 use super::sessions::named::SESSION;
 use super::sources;
@@ -24,7 +24,7 @@ pub(super) struct Args {
     id: String,
     /// The form; by default what the name of the file says, otherwise Markdown.
     #[arg(long, value_name = "FORMAT")]
-    format: Option<Form>,
+    format: Option<ExportFormat>,
     /// Write to this file, which only you can read, instead of to stdout.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -39,7 +39,7 @@ pub(super) struct Args {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Form {
+enum ExportFormat {
     /// Markdown.
     Md,
     /// A self-contained page for a browser.
@@ -48,7 +48,7 @@ enum Form {
     Json,
 }
 
-impl Form {
+impl ExportFormat {
     fn of(args: &Args) -> Self {
         let extension = args.output.as_ref().and_then(|file| file.extension());
         let named = extension.map(std::ffi::OsStr::to_ascii_lowercase);
@@ -70,18 +70,18 @@ impl Form {
 }
 
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
-    let context = Context::of_sources(global, &args.sources)?;
+    let context = CommandContext::of_sources(global, &args.sources)?;
     let mut reader = context.read(&find_readable(&context, &args.id)?)?;
-    let form = Form::of(args);
+    let form = ExportFormat::of(args);
     let redactor = args.redact.then(Redactor::default);
     let options = Options {
         redact: redactor.as_ref(),
         last: args.last.map(|last| last as u64),
     };
     let safe = |text: &str| match form {
-        Form::Md => printable(text),
-        Form::Html => text.to_owned(),
-        Form::Json => printable_json(text),
+        ExportFormat::Md => printable(text),
+        ExportFormat::Html => text.to_owned(),
+        ExportFormat::Json => printable_json(text),
     };
     if let Some(path) = &args.output {
         let mut file = PrivateFile::create(path)?;
@@ -92,7 +92,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         say_masked(global, redactor.as_ref());
         return Ok(());
     }
-    if output.is_terminal() && matches!(form, Form::Html) {
+    if output.is_terminal() && matches!(form, ExportFormat::Html) {
         let why = "a page is for a browser, not for a terminal";
         return Err(Failure::usage(why).hint("add `--output FILE`, or use `rejoin open`"));
     }

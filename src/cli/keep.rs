@@ -24,10 +24,10 @@ use crate::transport::stdio;
 
 use super::exit::Failure;
 use super::global::{Global, Stage};
-use super::socket::{self, Greeted};
+use super::socket::{self, HostConnection};
 use super::term::note;
 use super::values::Timeout;
-use super::{pipe, store};
+use super::{pipe, store_path};
 
 /// How often a host is looked for or started: it may end just when a client comes.
 const ATTEMPTS: u32 = 5;
@@ -64,7 +64,7 @@ pub(super) fn pipe(global: &Global, input: impl Read + Send + 'static) -> Result
 
 /// Connects to a host of this command line. Unless a host exists and gives an answer, a further one is
 /// started.
-fn connect_to_host(global: &Global, store: &Store) -> Result<Greeted, Failure> {
+fn connect_to_host(global: &Global, store: &Store) -> Result<HostConnection, Failure> {
     let mut failure = Failure::new("the process that keeps the sessions ends again and again");
     // The ids of the hosts that gave no answer, by their numbers.
     let mut silent = BTreeMap::new();
@@ -124,7 +124,7 @@ fn connect_to_host(global: &Global, store: &Store) -> Result<Greeted, Failure> {
 fn first_to_answer<'a>(
     store: &Store,
     hosts: impl Iterator<Item = (u8, &'a Host)>,
-) -> Result<Greeted, Vec<(u8, io::Error)>> {
+) -> Result<HostConnection, Vec<(u8, io::Error)>> {
     let (answer, answers) = mpsc::channel();
     for (number, host) in hosts {
         let (store, host, answer) = (store.clone(), host.clone(), answer.clone());
@@ -227,7 +227,7 @@ pub(super) fn ready() {
 }
 
 fn open_store(global: &Global) -> Result<Store, Failure> {
-    let root = store::root(global)?;
+    let root = store_path::root(global)?;
     Ok(Store::at(&root, Sys::real(), Durability::Os))
 }
 

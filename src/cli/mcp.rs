@@ -15,7 +15,7 @@ use super::exit::Failure;
 use super::global::Global;
 use super::sessions::list;
 use super::sources;
-use super::store;
+use super::store_path;
 use super::term::{note, stdin_is_terminal};
 
 /// Which conversations to serve.
@@ -46,7 +46,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
         note(global, text, None);
     }
     // A store that does not exist has no conversations; reading does not create it.
-    let store = Store::at(&store::root(global)?, Sys::real(), Durability::Turn);
+    let store = Store::at(&store_path::root(global)?, Sys::real(), Durability::Turn);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_time()

@@ -30,8 +30,8 @@ mod setup;
 mod socket;
 mod sources;
 pub mod stats;
-pub mod store;
-mod stores;
+mod store_command;
+pub mod store_path;
 mod term;
 mod values;
 pub mod wrap;
@@ -53,7 +53,7 @@ use term::{Output, printable, report, stdin_is_terminal};
 /// Each session is recorded in a log, which is replayed when the session is loaded again.
 #[derive(Debug, Parser)]
 #[command(name = "rejoin", version, max_term_width = 100, after_help = exit::HELP)]
-struct Cli<C: Subcommand = Command> {
+struct Cli<C: Subcommand = AnyCommand> {
     #[command(
         flatten,
         next_help_heading = "Serve options (serve is the default command)"
@@ -70,7 +70,7 @@ impl Cli {
     fn serves(&self) -> bool {
         matches!(
             self.command,
-            None | Some(Command::Serving(_) | Command::Mcp(_) | Command::Attach(_))
+            None | Some(AnyCommand::Serving(_) | AnyCommand::Mcp(_) | AnyCommand::Attach(_))
         )
     }
 }
@@ -80,16 +80,16 @@ impl From<Cli<Serving>> for Cli {
         Self {
             serve: cli.serve,
             global: cli.global,
-            command: cli.command.map(Command::Serving),
+            command: cli.command.map(AnyCommand::Serving),
         }
     }
 }
 
 /// The command line, for what is made from its definition.
-static DEFINITION: LazyLock<clap::Command> = LazyLock::new(Cli::<Command>::command);
+static DEFINITION: LazyLock<clap::Command> = LazyLock::new(Cli::<AnyCommand>::command);
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum AnyCommand {
     #[command(flatten)]
     Serving(Serving),
     /// Show what rejoin does: prompt it, kill it during its answer, load the session again.
@@ -120,7 +120,7 @@ enum Command {
     #[command(after_help = "Example:\n  rejoin import codex")]
     Import(import::Args),
     /// Make a store in a database, check a store, copy sessions between stores.
-    Store(stores::Args),
+    Store(store_command::Args),
     /// Put rejoin in front of the agents in your editor's settings.
     Setup(setup::Args),
     /// Check the store, the installed agents and the settings of editors.
@@ -174,36 +174,42 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let serves = cli.serves();
     let result = logging::start(&cli.global, serves).and_then(|()| match cli.command {
         Some(command) if misplaced => Err(misplaced_option(&command)),
-        Some(Command::Serving(command)) => match command {
+        Some(AnyCommand::Serving(command)) => match command {
             Serving::Serve(args) => serve::run(&cli.global, &args),
             Serving::Wrap(args) => wrap::run(&cli.global, &args),
             Serving::Agent(args) => agent::run(&cli.global, &args),
             Serving::Proxy(args) => proxy::run(&cli.global, &args),
             Serving::Guard(args) => guard::run(&args),
         },
-        Some(Command::Demo(_)) if cli.global.names_store() => Err(Failure::usage(
+        Some(AnyCommand::Demo(_)) if cli.global.names_store() => Err(Failure::usage(
             "`rejoin demo` uses a store of its own, not that of --store",
         )
         .hint("use `--keep DIR` to choose its folder")),
-        Some(Command::Demo(args)) => printed(|output| demo::run(&args, output)),
-        Some(Command::Sessions(args)) => {
+        Some(AnyCommand::Demo(args)) => printed(|output| demo::run(&args, output)),
+        Some(AnyCommand::Sessions(args)) => {
             printed(|output| sessions::run(&cli.global, &args, output))
         }
-        Some(Command::Export(args)) => printed(|output| export::run(&cli.global, &args, output)),
-        Some(Command::Open(args)) => printed(|output| open::run(&cli.global, &args, output)),
-        Some(Command::Ps(args)) => printed(|output| live::ps::run(&cli.global, &args, output)),
-        Some(Command::Attach(args)) => live::attach::run(&cli.global, &args),
-        Some(Command::Stop(args)) => printed(|output| live::stop::run(&cli.global, &args, output)),
-        Some(Command::Stats(args)) => printed(|output| stats::run(&cli.global, &args, output)),
-        Some(Command::Store(args)) => printed(|output| stores::run(&cli.global, &args, output)),
-        Some(Command::Setup(args)) => printed(|output| setup::run(&cli.global, &args, output)),
-        Some(Command::Doctor(args)) => printed(|output| doctor::run(&cli.global, &args, output)),
-        Some(Command::Mcp(args)) => mcp::run(&cli.global, &args),
-        Some(Command::Completions(args)) => {
+        Some(AnyCommand::Export(args)) => printed(|output| export::run(&cli.global, &args, output)),
+        Some(AnyCommand::Open(args)) => printed(|output| open::run(&cli.global, &args, output)),
+        Some(AnyCommand::Ps(args)) => printed(|output| live::ps::run(&cli.global, &args, output)),
+        Some(AnyCommand::Attach(args)) => live::attach::run(&cli.global, &args),
+        Some(AnyCommand::Stop(args)) => {
+            printed(|output| live::stop::run(&cli.global, &args, output))
+        }
+        Some(AnyCommand::Stats(args)) => printed(|output| stats::run(&cli.global, &args, output)),
+        Some(AnyCommand::Store(args)) => {
+            printed(|output| store_command::run(&cli.global, &args, output))
+        }
+        Some(AnyCommand::Setup(args)) => printed(|output| setup::run(&cli.global, &args, output)),
+        Some(AnyCommand::Doctor(args)) => printed(|output| doctor::run(&cli.global, &args, output)),
+        Some(AnyCommand::Mcp(args)) => mcp::run(&cli.global, &args),
+        Some(AnyCommand::Completions(args)) => {
             printed(|output| completions::run(&args, &DEFINITION, output))
         }
-        Some(Command::Man(args)) => printed(|output| man::run(&args, DEFINITION.clone(), output)),
-        Some(Command::Import(args)) => printed(|output| import::run(&cli.global, &args, output)),
+        Some(AnyCommand::Man(args)) => {
+            printed(|output| man::run(&args, DEFINITION.clone(), output))
+        }
+        Some(AnyCommand::Import(args)) => printed(|output| import::run(&cli.global, &args, output)),
         None if !stdin_is_terminal() => serve::run(&cli.global, &cli.serve),
         None => Err(Failure::usage(
             "nothing to do: stdin is a terminal, so there is no client to serve",
@@ -282,14 +288,14 @@ fn picker(error: &clap::Error, arguments: &[OsString]) -> Option<Cli> {
         return None;
     }
     let cli = Cli::try_parse_from(arguments.iter().cloned().chain(["pick".into()])).ok();
-    cli.filter(|cli| matches!(cli.command, Some(Command::Sessions(_))))
+    cli.filter(|cli| matches!(cli.command, Some(AnyCommand::Sessions(_))))
 }
 
 /// An option of `serve` before the name of another command.
-fn misplaced_option(command: &Command) -> Failure {
+fn misplaced_option(command: &AnyCommand) -> Failure {
     let failure = Failure::usage("`serve` options cannot be used before another command");
     match command {
-        Command::Serving(_) => failure.hint("put them after the name of the command"),
+        AnyCommand::Serving(_) => failure.hint("put them after the name of the command"),
         _ => failure.hint("leave them out: this command does not serve"),
     }
 }
@@ -301,7 +307,9 @@ fn refuse(error: clap::Error, arguments: &[OsString]) -> ExitCode {
     let shown = arguments
         .iter()
         .map(|argument| printable(&argument.to_string_lossy()));
-    let mut error = Cli::<Command>::try_parse_from(shown).err().unwrap_or(error);
+    let mut error = Cli::<AnyCommand>::try_parse_from(shown)
+        .err()
+        .unwrap_or(error);
     suggest_commands_of_sessions(&mut error, arguments);
     explain_resume(&mut error);
     explain_wrap(&mut error, arguments);
@@ -321,7 +329,7 @@ fn suggest_commands_of_sessions(error: &mut clap::Error, arguments: &[OsString])
     let Some(longer) = longer else {
         return;
     };
-    let below = Cli::<Command>::try_parse_from(longer).err();
+    let below = Cli::<AnyCommand>::try_parse_from(longer).err();
     let mut similar = Vec::new();
     for error in [below.as_ref(), Some(&*error)] {
         let suggested = error.and_then(|error| error.get(ContextKind::SuggestedSubcommand));

@@ -10,7 +10,7 @@ use super::exit::Failure;
 use super::export::say_masked;
 use super::global::Global;
 use super::page_file::{self, PrivateFile};
-use super::sessions::context::Context;
+use super::sessions::context::CommandContext;
 use super::sessions::id::find_readable;
 use super::sessions::named::SESSION;
 use super::sources;
@@ -29,7 +29,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
-    let context = Context::of_sources(global, &args.sources)?;
+    let context = CommandContext::of_sources(global, &args.sources)?;
     let mut reader = context.read(&find_readable(&context, &args.id)?)?;
     let redactor = args.redact.then(Redactor::default);
     let path = write_page(&mut reader, redactor.as_ref())?;

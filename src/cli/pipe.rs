@@ -11,7 +11,7 @@ use crate::sys::socket::Closer;
 use crate::transport::stdio;
 
 use super::exit::{Failure, IN_USE};
-use super::socket::{self, Greeted};
+use super::socket::{self, HostConnection};
 
 /// How much is read at once, in bytes.
 const BLOCK: usize = 64 * 1024;
@@ -29,7 +29,7 @@ const LONGEST: Duration = Duration::from_mins(1);
 const TIMES: u32 = 3;
 
 /// Connects to a process again.
-type Connect<'a> = &'a dyn Fn() -> Result<Greeted, Failure>;
+type Connect<'a> = &'a dyn Fn() -> Result<HostConnection, Failure>;
 
 /// The client's end, which outlives a process that ends before it has answered anything.
 #[derive(Default)]
@@ -81,7 +81,7 @@ impl Default for Wait {
 pub(super) fn pass(
     store: &Store,
     mut input: impl Read + Send + 'static,
-    mut peer: Greeted,
+    mut peer: HostConnection,
     again: Option<Connect<'_>>,
 ) -> Result<(), Failure> {
     let client = Arc::new(PipedClient::default());
@@ -121,7 +121,7 @@ pub(super) fn pass(
     }
 }
 
-fn take_output(peer: &mut Greeted) -> Box<dyn Write + Send> {
+fn take_output(peer: &mut HostConnection) -> Box<dyn Write + Send> {
     std::mem::replace(&mut peer.stream.output, Box::new(io::sink()))
 }
 
@@ -211,7 +211,7 @@ impl PipedClient {
 
     /// Watches whether the process gives signs of life while the client waits. The result is whether
     /// it has given none; its connection is closed in that case.
-    fn watch(self: &Arc<Self>, store: &Store, peer: &Greeted) -> JoinHandle<bool> {
+    fn watch(self: &Arc<Self>, store: &Store, peer: &HostConnection) -> JoinHandle<bool> {
         let (client, store) = (self.clone(), store.clone());
         let (socket, closer) = (peer.socket.clone(), peer.stream.closer.clone());
         lock(&self.wait).is_over = false;

@@ -21,7 +21,7 @@ use super::exit::{self, Failure};
 use super::global::{Global, Stage};
 use super::keep;
 use super::sources;
-use super::store;
+use super::store_path;
 use super::term::{note, stdin_is_terminal};
 use super::values::{EnvValue, Size, Timeout, bytes};
 
@@ -49,8 +49,8 @@ pub(super) struct Args {
     durability: Durability,
     /// How to replay a session: `merged` joins the chunks of each message, `exact` sends each chunk
     /// as it was first sent.
-    #[arg(long, value_name = "HOW", value_enum, default_value_t = Replay::Merged)]
-    replay: Replay,
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = ReplayMode::Merged)]
+    replay: ReplayMode,
     /// Replay only the last N turns.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     replay_tail: Option<u64>,
@@ -88,7 +88,7 @@ pub(super) struct Args {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Replay {
+enum ReplayMode {
     Merged,
     Exact,
 }
@@ -132,7 +132,7 @@ fn line_limit(text: &str) -> Result<usize, String> {
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
-    let engine = LocalEngine::launching(store::launch(global)?);
+    let engine = LocalEngine::launching(store_path::launch(global)?);
     let input = stdio::input().map_err(Failure::cannot_start)?;
     on(global, args, true, Arc::new(engine), input)
 }
@@ -157,7 +157,7 @@ pub(super) fn on(
         let why = "sessions that are not stored cannot be kept";
         return Err(Failure::usage(why).hint("leave out `--keep` or `--no-persist`"));
     }
-    if args.keep.is_some() && place::is_address(&store::root(global)?) {
+    if args.keep.is_some() && place::is_address(&store_path::root(global)?) {
         let why = "sessions are kept for their clients only in a store that is a folder";
         return Err(Failure::usage(why).hint("leave out `--keep`, or name a folder with --store"));
     }
@@ -171,13 +171,13 @@ pub(super) fn on(
         store: if args.no_persist {
             None
         } else {
-            Some(store::named(global)?)
+            Some(store_path::named(global)?)
         },
         sources: args.sources.live(global, lists_tools)?,
         durability: args.durability,
         take_over: args.take_over,
         replay: ReplayPolicy {
-            exact: args.replay == Replay::Exact,
+            exact: args.replay == ReplayMode::Exact,
             tail: args.replay_tail,
             rate: args.replay_rate,
             clip: args.clip_tools.get("--clip-tools or REJOIN_CLIP_TOOLS")?.0,

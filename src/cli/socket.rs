@@ -184,7 +184,7 @@ pub(super) fn unreachable(holder: &Holder, why: &str) -> Failure {
 }
 
 /// A process that serves a client.
-pub(super) struct Greeted {
+pub(super) struct HostConnection {
     pub(super) pid: u32,
     /// Its release.
     pub(super) version: String,
@@ -194,14 +194,19 @@ pub(super) struct Greeted {
 }
 
 /// Begins the connection of a client, which only looks on if it `observes`, to the process with this id.
-pub(super) fn greet(store: &Store, socket: &str, pid: u32, observe: bool) -> io::Result<Greeted> {
+pub(super) fn greet(
+    store: &Store,
+    socket: &str,
+    pid: u32,
+    observe: bool,
+) -> io::Result<HostConnection> {
     let stream = store.connect_to(socket)?;
     let connect = Connect {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         observe,
     };
     let (stream, connected) = ask_within::<Connected>(ANSWER, stream, CONNECT, &text(&connect))?;
-    Ok(Greeted {
+    Ok(HostConnection {
         pid,
         version: connected.version,
         socket: socket.to_owned(),

@@ -19,7 +19,7 @@ const NONE: &str = "none";
 
 /// A choice of tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Choice {
+pub(super) enum SourceChoice {
     /// The usual tools: nothing was chosen.
     Unset,
     /// All of them.
@@ -28,7 +28,7 @@ pub(super) enum Choice {
     Named(Vec<&'static str>),
 }
 
-impl FromStr for Choice {
+impl FromStr for SourceChoice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -67,7 +67,7 @@ pub(super) struct Args {
         default_value = "",
         hide_default_value = true
     )]
-    sources: EnvValue<Choice>,
+    sources: EnvValue<SourceChoice>,
 }
 
 impl Args {
@@ -85,14 +85,14 @@ impl Args {
     /// [`live`](Self::live).
     pub(super) fn named(&self, global: &Global, usually: bool) -> Result<String, Failure> {
         Ok(match self.choice()? {
-            Choice::Unset if usually && global.store().is_none() => ALL.to_owned(),
-            Choice::All => ALL.to_owned(),
-            Choice::Named(names) if !names.is_empty() => names.join(","),
-            Choice::Unset | Choice::Named(_) => NONE.to_owned(),
+            SourceChoice::Unset if usually && global.store().is_none() => ALL.to_owned(),
+            SourceChoice::All => ALL.to_owned(),
+            SourceChoice::Named(names) if !names.is_empty() => names.join(","),
+            SourceChoice::Unset | SourceChoice::Named(_) => NONE.to_owned(),
         })
     }
 
-    fn choice(&self) -> Result<&Choice, Failure> {
+    fn choice(&self) -> Result<&SourceChoice, Failure> {
         self.sources.get("--sources or REJOIN_SOURCES")
     }
 }
@@ -100,12 +100,12 @@ impl Args {
 /// The tools whose conversations commands without an option for that show, as `REJOIN_SOURCES` says.
 pub(super) fn usual(global: &Global) -> Result<Option<Arc<LiveSources>>, Failure> {
     let chosen = std::env::var_os(VARIABLE).unwrap_or_default();
-    let choice: Result<Choice, String> = chosen.to_string_lossy().parse();
+    let choice: Result<SourceChoice, String> = chosen.to_string_lossy().parse();
     let choice = choice.map_err(|error| Failure::usage(format!("{VARIABLE}: {error}")))?;
     Ok(choice.live(global.store().is_none()))
 }
 
-impl Choice {
+impl SourceChoice {
     /// The chosen tools; all or none of them if nothing was chosen.
     pub(super) fn live(&self, usually: bool) -> Option<Arc<LiveSources>> {
         let is_chosen = |source: &Source| match self {

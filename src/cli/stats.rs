@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use super::term::{
-    ID, Line, Output, STRONG, busy, count, cut_start, pad, printable, report, width, wrap,
+    ID, Output, STRONG, StyledLine, busy, count, cut_start, pad, printable, report, width, wrap,
 };
 use crate::engine::known::title;
 use crate::export::stats_page;
@@ -18,7 +18,7 @@ use super::exit::Failure;
 use super::global::Global;
 use super::open::show;
 use super::page_file::{self, PrivateFile};
-use super::sessions::context::{Context, OtherTools, unread};
+use super::sessions::context::{CommandContext, OtherTools, unread};
 use super::sources;
 
 /// How many logs are read between two results that are kept.
@@ -58,7 +58,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
-    let context = Context::of_sources(global, &args.sources)?;
+    let context = CommandContext::of_sources(global, &args.sources)?;
     let ids = context.store.ids()?;
     let now = context.sys.clock.now();
     let since = args
@@ -95,7 +95,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         context.nothing("there are no turns to count");
         return Ok(());
     }
-    Table::new(output).print(&stats)
+    StatsTables::new(output).print(&stats)
 }
 
 /// The statistics of other tools' conversations. A file is read only if it has changed since the last
@@ -158,12 +158,12 @@ fn read(
 }
 
 /// The statistics as text: a table for each kind of group, with bars for the numbers of turns.
-struct Table<'a> {
+struct StatsTables<'a> {
     output: &'a mut Output,
     width: usize,
 }
 
-impl<'a> Table<'a> {
+impl<'a> StatsTables<'a> {
     fn new(output: &'a mut Output) -> Self {
         let width = output.look().width.min(WIDEST);
         Self { output, width }
@@ -180,7 +180,7 @@ impl<'a> Table<'a> {
         }
         parts.extend((!total.cost.is_empty()).then(|| money(total)));
         for line in wrap(&[(STRONG, parts.join(", "))], Some(self.width)) {
-            let line = Line::of(line).text(self.output.colour());
+            let line = StyledLine::of(line).text(self.output.colour());
             self.output.line(line)?;
         }
         // Logs have several names for some agents.

@@ -11,7 +11,7 @@ use crate::transport::stdio;
 use super::exit::Failure;
 use super::global::Global;
 use super::term::{note, stdin_is_terminal};
-use super::{agent_options, agents, serve, store};
+use super::{agent_options, agents, serve, store_path};
 
 /// How to wrap an agent.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
@@ -45,7 +45,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     let program = Program {
         command: args.command.clone(),
         env: Vec::new(),
-        launch: store::launch(global)?,
+        launch: store_path::launch(global)?,
         exit_timeout: args.agent.exit_timeout.or_forever(),
     };
     let engine = WrappedEngine::new(

@@ -7,7 +7,7 @@ use crate::cli::term::{Output, cut, pad, printable};
 use crate::protocol::Role;
 use crate::record::transcript::Entry;
 
-use super::verdict::Verdict;
+use super::verdict::ReplayComparison;
 
 /// How wide a column is at most. Two of them fit a terminal of 80.
 const WIDTH: usize = 36;
@@ -29,7 +29,7 @@ impl Paint {
     }
 
     /// A line of a verdict.
-    pub(super) fn verdict(self, verdict: &Verdict, line: &str) -> String {
+    pub(super) fn verdict(self, verdict: &ReplayComparison, line: &str) -> String {
         self.with(if verdict.is_good() { "1;32" } else { "1;31" }, line)
     }
 

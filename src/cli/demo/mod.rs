@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::record::transcript::Transcript;
 
 use super::exit::Failure;
-use super::term::{Line, Output, PLAIN, printable, wrap};
+use super::term::{Output, PLAIN, StyledLine, printable, wrap};
 use columns::Paint;
 use peer::Peer;
 
@@ -132,7 +132,7 @@ fn lines(text: &str, behind: usize, output: &Output) -> Vec<String> {
     let look = output.look();
     let room = look.terminal.then(|| look.width.saturating_sub(behind));
     let lines = wrap(&[(PLAIN, text.to_owned())], room).into_iter();
-    lines.map(|line| Line::of(line).text(false)).collect()
+    lines.map(|line| StyledLine::of(line).text(false)).collect()
 }
 
 /// A text below a heading. `paint` gives a line its colour.

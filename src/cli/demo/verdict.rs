@@ -8,7 +8,7 @@ use crate::record::transcript::Entry;
 
 /// The result of comparing a replay with what was seen live.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ReplayComparison {
     /// All entries are equal; their number.
     Equal(usize),
     /// All entries are equal, and the last one has this many more characters at its end: they were
@@ -18,7 +18,7 @@ pub(super) enum Verdict {
     Different(usize),
 }
 
-impl Verdict {
+impl ReplayComparison {
     /// Whether everything that was seen is there.
     pub(super) fn is_good(&self) -> bool {
         !matches!(self, Self::Different(_))
@@ -47,22 +47,22 @@ impl Verdict {
 }
 
 /// Compares entry by entry.
-pub(super) fn compare(live: &[Entry], replayed: &[Entry]) -> Verdict {
+pub(super) fn compare(live: &[Entry], replayed: &[Entry]) -> ReplayComparison {
     let same = live
         .iter()
         .zip(replayed)
         .take_while(|(live, replayed)| live == replayed)
         .count();
     if same == live.len() && same == replayed.len() {
-        return Verdict::Equal(same);
+        return ReplayComparison::Equal(same);
     }
     if same + 1 == live.len()
         && live.len() == replayed.len()
         && let Some(more) = extends(&live[same], &replayed[same])
     {
-        return Verdict::Ahead(live.len(), more);
+        return ReplayComparison::Ahead(live.len(), more);
     }
-    Verdict::Different(same + 1)
+    ReplayComparison::Different(same + 1)
 }
 
 /// How many characters `longer` has beyond `shorter`, if both are the same text message.
@@ -117,23 +117,29 @@ mod tests {
     #[test]
     fn tells_equal_ahead_and_different() {
         let live = transcript(&["a", "b"]);
-        assert_eq!(compare(&live, &transcript(&["a", "b"])), Verdict::Equal(2));
+        assert_eq!(
+            compare(&live, &transcript(&["a", "b"])),
+            ReplayComparison::Equal(2)
+        );
         assert_eq!(
             compare(&live, &transcript(&["a", "bcd"])),
-            Verdict::Ahead(2, 2)
+            ReplayComparison::Ahead(2, 2)
         );
-        assert_eq!(compare(&live, &transcript(&["a"])), Verdict::Different(2));
+        assert_eq!(
+            compare(&live, &transcript(&["a"])),
+            ReplayComparison::Different(2)
+        );
         assert_eq!(
             compare(&live, &transcript(&["a", "x"])),
-            Verdict::Different(2)
+            ReplayComparison::Different(2)
         );
         assert_eq!(
             compare(&live, &transcript(&["x", "b"])),
-            Verdict::Different(1)
+            ReplayComparison::Different(1)
         );
         assert_eq!(
             compare(&live, &transcript(&["a", "b", "c"])),
-            Verdict::Different(3)
+            ReplayComparison::Different(3)
         );
     }
 }

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use crate::cli::agents;
 use crate::cli::known_agents::started_by;
 use crate::cli::programs::on_path;
-use crate::cli::setup::{Command, Document, Editor, Entry, Folders, SettingsFile, has_twin};
+use crate::cli::setup::{
+    AgentCommand, AgentEntry, Document, Editor, EditorFolders, SettingsFile, has_twin,
+};
 use crate::cli::term::{Look, count};
 use crate::sys::program::is_program;
 
@@ -15,7 +17,7 @@ use super::Finding;
 const SERVING: [&str; 5] = ["serve", "wrap", "agent", "proxy", "attach"];
 
 pub(super) fn check(look: &Look) -> Vec<Finding> {
-    let Some(folders) = Folders::of_user() else {
+    let Some(folders) = EditorFolders::of_user() else {
         return Vec::new();
     };
     let files = files(&folders);
@@ -25,7 +27,7 @@ pub(super) fn check(look: &Look) -> Vec<Finding> {
 
 /// The names of the agents that are in settings.
 pub(super) fn agents() -> Vec<String> {
-    let Some(folders) = Folders::of_user() else {
+    let Some(folders) = EditorFolders::of_user() else {
         return Vec::new();
     };
     let mut agents = Vec::new();
@@ -53,14 +55,14 @@ pub(super) fn agents() -> Vec<String> {
 }
 
 /// The settings that are here.
-fn files(folders: &Folders) -> impl Iterator<Item = (Editor, PathBuf)> {
+fn files(folders: &EditorFolders) -> impl Iterator<Item = (Editor, PathBuf)> {
     Editor::ALL.into_iter().flat_map(|editor| {
         let files = editor.files(folders).into_iter();
         files.filter_map(move |(path, is_here)| is_here.then_some((editor, path)))
     })
 }
 
-fn file(editor: Editor, path: &Path, folders: &Folders, look: &Look) -> Vec<Finding> {
+fn file(editor: Editor, path: &Path, folders: &EditorFolders, look: &Look) -> Vec<Finding> {
     let title = editor.title();
     let shown = look.folder(&path.to_string_lossy());
     let file = match SettingsFile::read(path.to_owned()) {
@@ -80,7 +82,7 @@ fn file(editor: Editor, path: &Path, folders: &Folders, look: &Look) -> Vec<Find
             return vec![Finding::error(title, why, "correct it in the editor")];
         }
     };
-    let is_wrapped = |entry: &Entry<'_>| {
+    let is_wrapped = |entry: &AgentEntry<'_>| {
         entry
             .command()
             .is_some_and(|command| command.starts_rejoin())
@@ -92,7 +94,7 @@ fn file(editor: Editor, path: &Path, folders: &Folders, look: &Look) -> Vec<Find
     let wrapped = entries.iter().filter(|entry| is_wrapped(entry)).count();
     // Setup leaves alone what speaks no ACP.
     let can_wrap = entries.iter().any(|entry| {
-        let speaks = |command: Command<'_>| command.instead().is_none();
+        let speaks = |command: AgentCommand<'_>| command.instead().is_none();
         !is_wrapped(entry) && entry.command().is_none_or(speaks)
     });
     let agents = count(entries.len(), "agent");
@@ -125,7 +127,7 @@ fn file(editor: Editor, path: &Path, folders: &Folders, look: &Look) -> Vec<Find
 }
 
 /// Why rejoin does not start with the arguments of an entry.
-fn refused(command: &Command<'_>) -> Option<String> {
+fn refused(command: &AgentCommand<'_>) -> Option<String> {
     let word = command.argument(0).filter(|_| command.is_rejoin())?;
     if word == "wrap" && command.wrapped().is_none() {
         let why = "rejoin refuses these arguments: `--` belongs before the agent's command";
@@ -136,7 +138,7 @@ fn refused(command: &Command<'_>) -> Option<String> {
 }
 
 /// The finding about the programs of an entry, if one of them is wrong.
-fn programs(editor: Editor, entry: Entry<'_>, folders: &Folders) -> Option<Finding> {
+fn programs(editor: Editor, entry: AgentEntry<'_>, folders: &EditorFolders) -> Option<Finding> {
     let command = entry.command()?;
     let (name, title) = (entry.name(), editor.title());
     let check = format!("{title}, {name}");

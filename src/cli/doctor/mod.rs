@@ -105,7 +105,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     if !args.agents && !args.no_agents {
         used.extend(editors::agents());
     }
-    let launch = super::store::launch(global).unwrap_or_default();
+    let launch = super::store_path::launch(global).unwrap_or_default();
     findings.extend(agents::check(&look, &launch, |known| {
         args.agents || !args.no_agents && used.iter().any(|name| known.is_called(name))
     })?);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::cli::exit::{ANOTHER, UNREACHABLE};
 use crate::cli::global::Global;
-use crate::cli::store as folder;
+use crate::cli::store_path;
 use crate::cli::term::{Look, count};
 use crate::store::{Durability, Store, StoreError, place};
 use crate::sys::file_system::{Special, free_bytes, special};
@@ -21,7 +21,7 @@ const FULL: u64 = 50 << 20;
 /// The findings, and the names of the agents that sessions were begun with.
 pub(super) fn check(global: &Global, look: &Look) -> (Vec<Finding>, BTreeSet<String>) {
     let mut agents = BTreeSet::new();
-    let found = match folder::root(global) {
+    let found = match store_path::root(global) {
         Ok(root) => findings(global, &root, look, &mut agents),
         Err(failure) => vec![Finding::error(
             "store",
@@ -98,13 +98,13 @@ fn sessions(store: &Store, shown: &str, agents: &mut BTreeSet<String>) -> Vec<Fi
     };
     let read = in_parallel(&ids, usize::MAX, |id| look_at(store, id));
     agents.extend(read.iter().filter_map(|state| match state {
-        State::Fine(agent) => agent.clone(),
+        LogCondition::Fine(agent) => agent.clone(),
         _ => None,
     }));
     let number = count(ids.len(), "session");
     let mut found = vec![Finding::ok("store", format!("{shown}: {number}"))];
-    let number_of = |wanted: &State| read.iter().filter(|state| *state == wanted).count();
-    let newer = number_of(&State::Newer);
+    let number_of = |wanted: &LogCondition| read.iter().filter(|state| *state == wanted).count();
+    let newer = number_of(&LogCondition::Newer);
     if newer > 0 {
         let why = format!(
             "{} written by a later version of rejoin",
@@ -116,7 +116,7 @@ fn sessions(store: &Store, shown: &str, agents: &mut BTreeSet<String>) -> Vec<Fi
             "update this rejoin to open them; nothing is changed until then",
         ));
     }
-    let damaged = number_of(&State::Damaged);
+    let damaged = number_of(&LogCondition::Damaged);
     if damaged > 0 {
         let why = format!(
             "{} damaged at the beginning and cannot be opened",
@@ -151,23 +151,23 @@ fn are(number: usize, thing: &str) -> String {
 
 /// The state of a log by its beginning.
 #[derive(PartialEq, Eq)]
-enum State {
+enum LogCondition {
     /// The log can be read; the agent that is named in it.
     Fine(Option<String>),
     Newer,
     Damaged,
 }
 
-fn look_at(store: &Store, id: &SessionId) -> State {
+fn look_at(store: &Store, id: &SessionId) -> LogCondition {
     match store.read(id) {
-        Err(StoreError::Newer { .. }) => State::Newer,
+        Err(StoreError::Newer { .. }) => LogCondition::Newer,
         // A power cut may leave an empty file of a session that was never synced.
         Err(StoreError::Headerless { .. }) if store.len_of(id).is_ok_and(|len| len == Some(0)) => {
-            State::Fine(None)
+            LogCondition::Fine(None)
         }
-        Err(StoreError::Headerless { .. } | StoreError::WrongId { .. }) => State::Damaged,
-        Ok(reader) => State::Fine(Some(reader.header().engine.name.clone())),
-        Err(_) => State::Fine(None),
+        Err(StoreError::Headerless { .. } | StoreError::WrongId { .. }) => LogCondition::Damaged,
+        Ok(reader) => LogCondition::Fine(Some(reader.header().engine.name.clone())),
+        Err(_) => LogCondition::Fine(None),
     }
 }
 

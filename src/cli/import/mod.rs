@@ -17,9 +17,9 @@ use crate::sys::{Sys, with_causes};
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
 use crate::cli::term::{
-    Line, Look, Output, PLAIN, Progress, count, masked_keys, note, printable, wrap,
+    Look, Output, PLAIN, Progress, StyledLine, count, masked_keys, note, printable, wrap,
 };
-use crate::cli::{sources, store};
+use crate::cli::{sources, store_path};
 
 /// How many columns the names of sources take, with the space behind them.
 const NAMES: usize = 13;
@@ -59,7 +59,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     let places = sources::places().ok_or_else(|| {
         Failure::new("cannot find the conversations of other tools: the home folder is unknown")
     })?;
-    let root = store::root(global)?;
+    let root = store_path::root(global)?;
     let store = Store::open(&root, Sys::real(), Durability::Turn)?;
     let catalog = Catalog::open(store.clone());
     if args.watch {
@@ -107,7 +107,7 @@ fn lines_of(source: &Source, tally: &Tally, places: &Places, look: &Look) -> Vec
     let lines = wrap(&[(PLAIN, tally.as_text(&folder))], room);
     let lines = lines.into_iter().enumerate().map(|(at, line)| {
         let name = if at == 0 { source.name } else { "" };
-        let line = Line::of(line).text(false);
+        let line = StyledLine::of(line).text(false);
         format!("{name:<NAMES$}{line}")
     });
     lines.collect()

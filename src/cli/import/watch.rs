@@ -64,15 +64,15 @@ pub(super) fn run(
             tokio::select! {
                 () = &mut stop => return Ok(()),
                 message = said.recv() => match message {
-                    Some(Said::Line(line)) => {
+                    Some(FollowerMessage::Line(line)) => {
                         output.line(line)?;
                         output.flush()?;
                         if output.closed() {
                             return Ok(());
                         }
                     }
-                    Some(Said::Note(text)) => note(global, &text, None),
-                    Some(Said::Failure(failure)) => return Err(failure),
+                    Some(FollowerMessage::Note(text)) => note(global, &text, None),
+                    Some(FollowerMessage::Failure(failure)) => return Err(failure),
                     None => return Err(Failure::new("cannot follow changes any longer")),
                 },
             }
@@ -81,7 +81,7 @@ pub(super) fn run(
 }
 
 /// A message of the follower.
-enum Said {
+enum FollowerMessage {
     /// For stdout.
     Line(String),
     /// For stderr.
@@ -107,9 +107,9 @@ struct Follower {
 
 impl Follower {
     /// Runs until nobody listens any longer.
-    fn run(mut self, said: &mpsc::Sender<Said>) {
+    fn run(mut self, said: &mpsc::Sender<FollowerMessage>) {
         let all: BTreeSet<usize> = (0..self.sources.len()).collect();
-        let changes = Changes::default();
+        let changes = ChangedSources::default();
         let mut watches: Vec<Option<Watch>> = all.iter().map(|_| None).collect();
         let mut due = all.clone();
         let mut is_first = true;
@@ -121,13 +121,13 @@ impl Follower {
             }
             if let Err(end) = self.import(&due, is_first, said) {
                 if let Some(failure) = end {
-                    said.blocking_send(Said::Failure(failure)).ok();
+                    said.blocking_send(FollowerMessage::Failure(failure)).ok();
                 }
                 return;
             }
             if std::mem::take(&mut is_first) && StandardError::is_terminal() {
                 let text = "waiting for changes; press Ctrl-C to end".to_owned();
-                said.blocking_send(Said::Note(text)).ok();
+                said.blocking_send(FollowerMessage::Note(text)).ok();
             }
             due = changes.wait().unwrap_or_else(|| all.clone());
         }
@@ -138,7 +138,7 @@ impl Follower {
         &mut self,
         due: &BTreeSet<usize>,
         is_first: bool,
-        said: &mpsc::Sender<Said>,
+        said: &mpsc::Sender<FollowerMessage>,
     ) -> Result<(), Option<Failure>> {
         let say = |message| said.blocking_send(message).map_err(|_| None);
         let importer = Importer::new(&self.store, &self.catalog, &self.places.home);
@@ -170,31 +170,31 @@ impl Follower {
             self.read.extend(read);
             for error in &tally.errors {
                 if self.noted.insert(error.clone()) {
-                    say(Said::Note(error.clone()))?;
+                    say(FollowerMessage::Note(error.clone()))?;
                 }
             }
             if is_first {
                 lines = lines_of(source, &tally, &self.places, &self.look);
             }
             for line in lines {
-                say(Said::Line(line))?;
+                say(FollowerMessage::Line(line))?;
             }
         }
         if let Some(masked) = importer.masked().filter(|masked| is_first || *masked > 0) {
-            say(Said::Note(masked_keys(masked)))?;
+            say(FollowerMessage::Note(masked_keys(masked)))?;
         }
         Ok(())
     }
 }
 
 /// The sources in which something has changed.
-struct Changes {
+struct ChangedSources {
     changed: Arc<Mutex<BTreeSet<usize>>>,
     sender: SyncSender<()>,
     receiver: Receiver<()>,
 }
 
-impl Default for Changes {
+impl Default for ChangedSources {
     fn default() -> Self {
         let (sender, receiver) = sync_channel(1);
         Self {
@@ -205,7 +205,7 @@ impl Default for Changes {
     }
 }
 
-impl Changes {
+impl ChangedSources {
     /// Watches the folder of a source, if it is there and can be watched.
     fn watch(&self, source: usize, root: &std::path::Path) -> Option<Watch> {
         let (changed, sender) = (Arc::clone(&self.changed), self.sender.clone());

@@ -5,7 +5,7 @@ use std::io;
 use crate::cli::exit::{Failure, IN_USE};
 use crate::cli::global::Global;
 use crate::cli::pipe;
-use crate::cli::sessions::context::Context;
+use crate::cli::sessions::context::CommandContext;
 use crate::cli::sessions::id::find;
 use crate::cli::sessions::named::SESSION;
 use crate::cli::socket::greet;
@@ -29,7 +29,7 @@ pub(in crate::cli) struct Args {
 }
 
 pub(in crate::cli) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
-    let context = Context::of_existing(global)?;
+    let context = CommandContext::of_existing(global)?;
     let id = find(&context, &args.id)?;
     let mut output = Output::standard();
     if output.is_terminal() {
@@ -44,7 +44,7 @@ pub(in crate::cli) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
 }
 
 /// Connects the ACP client on stdin and stdout to the process that has the session open.
-fn pipe(context: &Context<'_>, id: &SessionId, observe: bool) -> Result<(), Failure> {
+fn pipe(context: &CommandContext<'_>, id: &SessionId, observe: bool) -> Result<(), Failure> {
     let Some(holder) = context.store.holder(id) else {
         return Err(Failure::new(format!("no process has session {id} open")).hint(
             "let the client start `rejoin` with its agent and load the session; `rejoin ps` lists \

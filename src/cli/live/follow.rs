@@ -8,15 +8,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::cli::exit::Failure;
-use crate::cli::sessions::context::Context;
-use crate::cli::sessions::show::painter::Painter;
-use crate::cli::term::{ACTIVE, FAINT, Line, Output, WAITING, answers};
+use crate::cli::sessions::context::CommandContext;
+use crate::cli::sessions::show::painter::ConversationPainter;
+use crate::cli::term::{ACTIVE, FAINT, Output, StyledLine, WAITING, answers};
 use crate::export::parts::{self, Choice, NO_END, Part, Start};
 use crate::record::State;
 use crate::store::StoreError;
 use crate::sys::SessionId;
 
-use super::permission::{self, Asked};
+use super::permission::{self, AskedPermission};
 
 /// How often it is checked whether a process has the session open, which no change of the log reports.
 const TICK: Duration = Duration::from_secs(2);
@@ -28,11 +28,11 @@ const PART: u32 = 4;
 const ROWS: usize = 24;
 
 /// Something that changes the view.
-pub(super) enum Change {
+pub(super) enum ViewChange {
     /// The log may have grown.
     Grown,
     /// The agent asks for permission.
-    Asked(Asked),
+    Asked(AskedPermission),
     /// The agent no longer asks for the permission with this id.
     Withdrawn(String),
     /// The user has typed this.
@@ -49,8 +49,8 @@ struct Painted {
 }
 
 /// The part of the screen below the turns that no longer change.
-struct View<'a, 'o> {
-    context: &'a Context<'a>,
+struct LiveView<'a, 'o> {
+    context: &'a CommandContext<'a>,
     id: &'a SessionId,
     output: &'o mut Output,
     /// Where the last turn begins.
@@ -58,12 +58,12 @@ struct View<'a, 'o> {
     /// Its lines, and those below it.
     shown: Vec<String>,
     /// The agent's requests for permission.
-    asked: Vec<Asked>,
+    asked: Vec<AskedPermission>,
 }
 
 /// Shows a session until the user ends it. With `answers`, asks for permissions.
 pub(super) fn run(
-    context: &Context<'_>,
+    context: &CommandContext<'_>,
     id: &SessionId,
     does_answer: bool,
     output: &mut Output,
@@ -74,7 +74,7 @@ pub(super) fn run(
     let wanted = move || wanted.clone();
     let watch = context.store.watch_some(wanted, move |id| {
         if id.is_none_or(|id| id == watched) {
-            grown.send(Change::Grown).ok();
+            grown.send(ViewChange::Grown).ok();
         }
     });
     if let Err(error) = &watch {
@@ -85,20 +85,20 @@ pub(super) fn run(
         permission::watch(context.store.clone(), id.clone(), changes.clone());
         read_answers(changes);
     }
-    let mut view = View::new(context, id, output);
+    let mut view = LiveView::new(context, id, output);
     view.first()?;
     view.follow(&changed)
 }
 
 /// Reads what the user types.
-fn read_answers(changes: Sender<Change>) {
+fn read_answers(changes: Sender<ViewChange>) {
     thread::spawn(move || {
-        answers(|line| changes.send(Change::Typed(line)).is_ok());
+        answers(|line| changes.send(ViewChange::Typed(line)).is_ok());
     });
 }
 
-impl<'a, 'o> View<'a, 'o> {
-    fn new(context: &'a Context<'a>, id: &'a SessionId, output: &'o mut Output) -> Self {
+impl<'a, 'o> LiveView<'a, 'o> {
+    fn new(context: &'a CommandContext<'a>, id: &'a SessionId, output: &'o mut Output) -> Self {
         Self {
             context,
             id,
@@ -115,7 +115,7 @@ impl<'a, 'o> View<'a, 'o> {
         self.show(painted)
     }
 
-    fn follow(&mut self, changed: &Receiver<Change>) -> Result<(), Failure> {
+    fn follow(&mut self, changed: &Receiver<ViewChange>) -> Result<(), Failure> {
         loop {
             let mut next = changed.recv_timeout(TICK).ok();
             while let Some(change) = next {
@@ -133,12 +133,12 @@ impl<'a, 'o> View<'a, 'o> {
         }
     }
 
-    fn change(&mut self, change: Change) {
+    fn change(&mut self, change: ViewChange) {
         match change {
-            Change::Grown => {}
-            Change::Asked(asked) => self.asked.push(asked),
-            Change::Withdrawn(id) => self.asked.retain(|asked| asked.id != id),
-            Change::Typed(line) => {
+            ViewChange::Grown => {}
+            ViewChange::Asked(asked) => self.asked.push(asked),
+            ViewChange::Withdrawn(id) => self.asked.retain(|asked| asked.id != id),
+            ViewChange::Typed(line) => {
                 // The terminal has shown it, and is on the next row.
                 self.shown.push(line.clone());
                 let answer = line.trim().to_lowercase();
@@ -160,7 +160,7 @@ impl<'a, 'o> View<'a, 'o> {
         let mut reader = self.context.store.read(self.id)?;
         let look = self.output.look().clone();
         let is_running = self.state() != Some(State::Idle) && self.is_open();
-        let mut painter = Painter::new(&look);
+        let mut painter = ConversationPainter::new(&look);
         let (mut from, mut lines) = (0, Vec::<String>::new());
         let output = &mut *self.output;
         let mut visit = |part: Part<'_>| {
@@ -181,14 +181,14 @@ impl<'a, 'o> View<'a, 'o> {
             // A turn is apart from what is above it, which may be on the screen already.
             let is_turn = matches!(part, Part::Turn(..));
             let painted = painter.part(part).into_iter();
-            let painted = painted.map(|line: Line| line.text(look.colour));
+            let painted = painted.map(|line: StyledLine| line.text(look.colour));
             // A single blank line is enough.
             for line in painted {
                 if !(line.is_empty() && lines.last().map_or(!is_turn, String::is_empty)) {
                     lines.push(line);
                 }
             }
-            Ok::<(), Stop>(())
+            Ok::<(), ViewEnd>(())
         };
         let choice = Choice::default();
         let read = if all {
@@ -198,7 +198,7 @@ impl<'a, 'o> View<'a, 'o> {
         };
         match read {
             Ok(last) => Ok(Painted { last, from, lines }),
-            Err(Stop(failure)) => Err(failure),
+            Err(ViewEnd(failure)) => Err(failure),
         }
     }
 
@@ -264,15 +264,15 @@ fn cut(text: &str, width: usize) -> String {
 }
 
 /// Why the view ends.
-struct Stop(Failure);
+struct ViewEnd(Failure);
 
-impl From<StoreError> for Stop {
+impl From<StoreError> for ViewEnd {
     fn from(error: StoreError) -> Self {
         Self(error.into())
     }
 }
 
-impl From<Failure> for Stop {
+impl From<Failure> for ViewEnd {
     fn from(failure: Failure) -> Self {
         Self(failure)
     }
@@ -286,9 +286,9 @@ mod tests {
     #[test]
     fn a_live_view_looks_like_a_conversation() {
         let attach = |n: usize| {
-            move |context: Context<'_>, output: &mut Output| {
+            move |context: CommandContext<'_>, output: &mut Output| {
                 let id = &id(n);
-                let mut view = View::new(&context, id, output);
+                let mut view = LiveView::new(&context, id, output);
                 view.first()
             }
         };

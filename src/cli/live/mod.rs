@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use crate::cli::exit::Failure;
-use crate::cli::sessions::context::Context;
+use crate::cli::sessions::context::CommandContext;
 use crate::cli::socket;
 use crate::index::Listed;
 use crate::record::State;
@@ -20,7 +20,7 @@ use crate::store::{Holder, Host};
 use crate::sys::SessionId;
 
 /// A session that a process has open.
-struct LiveSession {
+struct ListedOpenSession {
     listed: Listed,
     state: State,
     holder: Holder,
@@ -28,7 +28,7 @@ struct LiveSession {
 
 /// The live sessions and processes.
 struct Live {
-    sessions: Vec<LiveSession>,
+    sessions: Vec<ListedOpenSession>,
     /// The processes that have answered, by the names of their sockets.
     processes: BTreeMap<String, Described>,
     /// The sockets of those that have not answered in time.
@@ -38,7 +38,7 @@ struct Live {
 
 impl Live {
     /// Looks for it, without asking the processes.
-    fn find(context: &Context<'_>) -> Result<Self, Failure> {
+    fn find(context: &CommandContext<'_>) -> Result<Self, Failure> {
         Ok(Self {
             sessions: sessions(context)?,
             processes: BTreeMap::new(),
@@ -48,7 +48,7 @@ impl Live {
     }
 
     /// Looks for it, and asks the processes what they have.
-    fn read(context: &Context<'_>) -> Result<Self, Failure> {
+    fn read(context: &CommandContext<'_>) -> Result<Self, Failure> {
         let mut live = Self::find(context)?;
         for host in &mut live.hosts {
             // Hosts of earlier releases have written all of it.
@@ -80,12 +80,12 @@ impl Live {
     }
 
     /// The process that has a session open, if it has answered.
-    fn process_of(&self, session: &LiveSession) -> Option<&Described> {
+    fn process_of(&self, session: &ListedOpenSession) -> Option<&Described> {
         self.processes.get(session.socket()?)
     }
 }
 
-impl LiveSession {
+impl ListedOpenSession {
     fn id(&self) -> &SessionId {
         &self.listed.id
     }
@@ -97,7 +97,7 @@ impl LiveSession {
 }
 
 /// The sessions that processes have open, those first that were used last.
-fn sessions(context: &Context<'_>) -> Result<Vec<LiveSession>, Failure> {
+fn sessions(context: &CommandContext<'_>) -> Result<Vec<ListedOpenSession>, Failure> {
     let failed = |error| Failure::new(format!("cannot list sessions: {error}"));
     let mut live = Vec::new();
     let mut after = None;
@@ -110,7 +110,7 @@ fn sessions(context: &Context<'_>) -> Result<Vec<LiveSession>, Failure> {
         after = Some(last.id.clone());
         for listed in page {
             if let Some(holder) = context.store.holder(&listed.id) {
-                live.push(LiveSession {
+                live.push(ListedOpenSession {
                     state: context.catalog.state(&listed),
                     listed,
                     holder,
@@ -119,7 +119,7 @@ fn sessions(context: &Context<'_>) -> Result<Vec<LiveSession>, Failure> {
         }
     }
     live.sort_by(|one, other| {
-        let used = |live: &LiveSession| live.listed.summary.updated_at.clone();
+        let used = |live: &ListedOpenSession| live.listed.summary.updated_at.clone();
         used(other).cmp(&used(one))
     });
     Ok(live)

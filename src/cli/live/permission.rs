@@ -18,7 +18,7 @@ use crate::store::Store;
 use crate::sys::{SessionId, lock};
 use crate::transport::message::{request_line, response_line};
 
-use super::follow::Change;
+use super::follow::ViewChange;
 
 /// How long to wait before a process is looked for that has the session open.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -27,7 +27,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 type Output = Arc<Mutex<Box<dyn Write + Send>>>;
 
 /// A request for permission.
-pub(super) struct Asked {
+pub(super) struct AskedPermission {
     /// Its id as JSON text.
     pub(super) id: String,
     /// The title of the tool call.
@@ -40,7 +40,7 @@ pub(super) struct Asked {
     output: Output,
 }
 
-impl Asked {
+impl AskedPermission {
     /// Answers it.
     pub(super) fn answer(self, allow: bool) {
         let [yes, no] = self.options;
@@ -58,13 +58,13 @@ impl Asked {
 
 /// Reports the requests for permission of a session, whichever process has it open, until nobody
 /// listens.
-pub(super) fn watch(store: Store, id: SessionId, changes: Sender<Change>) {
+pub(super) fn watch(store: Store, id: SessionId, changes: Sender<ViewChange>) {
     thread::spawn(move || {
         loop {
             if let Err(error) = read(&store, &id, &changes) {
                 tracing::debug!(%error, "the link to the session has ended");
             }
-            if changes.send(Change::Grown).is_err() {
+            if changes.send(ViewChange::Grown).is_err() {
                 return;
             }
             thread::sleep(AGAIN);
@@ -72,7 +72,7 @@ pub(super) fn watch(store: Store, id: SessionId, changes: Sender<Change>) {
     });
 }
 
-fn read(store: &Store, id: &SessionId, changes: &Sender<Change>) -> io::Result<()> {
+fn read(store: &Store, id: &SessionId, changes: &Sender<ViewChange>) -> io::Result<()> {
     let Some(holder) = store.holder(id) else {
         return Ok(());
     };
@@ -103,13 +103,13 @@ fn read(store: &Store, id: &SessionId, changes: &Sender<Change>) -> io::Result<(
             Some(REQUEST_PERMISSION) => {
                 let Some(id) = member("id") else { continue };
                 open.push(id.to_owned());
-                Change::Asked(asked(id, params, output.clone()))
+                ViewChange::Asked(asked(id, params, output.clone()))
             }
             Some(CANCEL_REQUEST) => {
                 let id = json::text_member(params, "requestId").unwrap_or_default();
                 let line = response_line(id, &Err(CANCELLED.to_owned()));
                 lock(&output).write_all(line.as_bytes())?;
-                Change::Withdrawn(id.to_owned())
+                ViewChange::Withdrawn(id.to_owned())
             }
             _ => continue,
         };
@@ -118,7 +118,7 @@ fn read(store: &Store, id: &SessionId, changes: &Sender<Change>) -> io::Result<(
         }
     }
     for id in open {
-        changes.send(Change::Withdrawn(id)).ok();
+        changes.send(ViewChange::Withdrawn(id)).ok();
     }
     Ok(())
 }
@@ -127,7 +127,7 @@ fn read(store: &Store, id: &SessionId, changes: &Sender<Change>) -> io::Result<(
 const CANCELLED: &str = r#"{"code":-32800,"message":"Request cancelled"}"#;
 
 /// A request with these parameters.
-fn asked(id: &str, params: &str, output: Output) -> Asked {
+fn asked(id: &str, params: &str, output: Output) -> AskedPermission {
     let params = json::tree(params).unwrap_or_default();
     let titles = [&params["title"], &params["toolCall"]["title"]];
     let mut titles = titles.into_iter().filter_map(Value::as_str);
@@ -151,7 +151,7 @@ fn asked(id: &str, params: &str, output: Output) -> Asked {
         let name = text(option, "name");
         one_line(name.as_deref().unwrap_or(else_))
     };
-    Asked {
+    AskedPermission {
         id: id.to_owned(),
         title: one_line(titles.next().unwrap_or("Permission?")),
         yes: named(yes, "Yes"),

@@ -5,16 +5,16 @@ use serde_json::{Value, json};
 
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
-use crate::cli::sessions::context::Context;
+use crate::cli::sessions::context::CommandContext;
 use crate::cli::sessions::list::one_line;
-use crate::cli::store;
+use crate::cli::store_path;
 use crate::cli::term::{ACTIVE, FAINT, ID, Output, STRONG, WAITING, cut, width};
 use crate::engine::known::title as agent;
 use crate::record::State;
 use crate::store::Host;
 use crate::sys::{Sys, Timestamp};
 
-use super::{Live, LiveSession};
+use super::{ListedOpenSession, Live};
 
 /// How many columns of the terminal are between those of the table.
 const GAP: usize = 2;
@@ -41,10 +41,10 @@ pub(in crate::cli) fn run(
     args: &Args,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    if args.json && !store::is_there(&store::root(global)?, &Sys::real())? {
+    if args.json && !store_path::is_there(&store_path::root(global)?, &Sys::real())? {
         return output.json(&json!({ "sessions": [], "hosts": [] }));
     }
-    let context = Context::of_existing(global)?;
+    let context = CommandContext::of_existing(global)?;
     let live = Live::read(&context)?;
     if args.json {
         return output.json(&json!({
@@ -78,13 +78,13 @@ pub(in crate::cli) fn run(
 /// The hosts that have no session.
 fn unused(live: &Live) -> impl Iterator<Item = &Host> {
     live.hosts.iter().filter(|host| {
-        let mut sockets = live.sessions.iter().map(LiveSession::socket);
+        let mut sockets = live.sessions.iter().map(ListedOpenSession::socket);
         !sockets.any(|socket| socket == Some(&host.socket))
     })
 }
 
 /// Prints a table of sessions that fits into the terminal.
-fn print(context: &Context<'_>, live: &Live, output: &mut Output) -> Result<(), Failure> {
+fn print(context: &CommandContext<'_>, live: &Live, output: &mut Output) -> Result<(), Failure> {
     if live.sessions.is_empty() {
         return Ok(());
     }
@@ -152,7 +152,7 @@ fn print(context: &Context<'_>, live: &Live, output: &mut Output) -> Result<(), 
 }
 
 /// The state of a session, for people.
-fn state(live: &Live, session: &LiveSession) -> (&'static str, Style) {
+fn state(live: &Live, session: &ListedOpenSession) -> (&'static str, Style) {
     if live.answers(session.socket()) == Some(false) {
         return ("no answer", WAITING);
     }
@@ -164,7 +164,7 @@ fn state(live: &Live, session: &LiveSession) -> (&'static str, Style) {
 }
 
 /// The names of a session's clients.
-fn clients(live: &Live, session: &LiveSession) -> Vec<String> {
+fn clients(live: &Live, session: &ListedOpenSession) -> Vec<String> {
     let Some(process) = live.process_of(session) else {
         // Nothing but the name in the lock's hint is known then.
         return session.holder.client.iter().cloned().collect();
@@ -178,7 +178,7 @@ fn clients(live: &Live, session: &LiveSession) -> Vec<String> {
         .collect()
 }
 
-fn as_json(live: &Live, session: &LiveSession) -> Value {
+fn as_json(live: &Live, session: &ListedOpenSession) -> Value {
     let (summary, process) = (&session.listed.summary, live.process_of(session));
     json!({
         "sessionId": session.id().as_str(),
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn what_is_live_fits_into_a_terminal() {
-        let ps = |context: Context<'_>, output: &mut Output| {
+        let ps = |context: CommandContext<'_>, output: &mut Output| {
             let mut live = Live::read(&context)?;
             for session in &mut live.sessions {
                 session.holder.pid = 4711;

@@ -7,7 +7,7 @@ use std::num::NonZeroU64;
 
 use crate::cli::exit::{Failure, IN_USE};
 use crate::cli::global::Global;
-use crate::cli::sessions::context::Context;
+use crate::cli::sessions::context::CommandContext;
 use crate::cli::sessions::id::find;
 use crate::cli::sessions::named::SESSION;
 use crate::cli::socket;
@@ -37,7 +37,7 @@ pub(in crate::cli) fn run(
     args: &Args,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let context = Context::of_existing(global)?;
+    let context = CommandContext::of_existing(global)?;
     match &args.id {
         Some(id) => stop_session(&context, id, args.force, output),
         None => stop_all(&context, args, output),
@@ -45,7 +45,7 @@ pub(in crate::cli) fn run(
 }
 
 fn stop_session(
-    context: &Context<'_>,
+    context: &CommandContext<'_>,
     text: &str,
     by_force: bool,
     output: &mut Output,
@@ -76,7 +76,7 @@ struct StopTarget<'a> {
 
 impl StopTarget<'_> {
     /// Whether it still holds the locks by which it is known.
-    fn is_still(&self, context: &Context<'_>) -> bool {
+    fn is_still(&self, context: &CommandContext<'_>) -> bool {
         let store = &context.store;
         let is_host = self.host.is_some_and(|host| store.hosts().contains(host));
         let has = |(id, holder): &(&SessionId, &Holder)| store.holder(id).as_ref() == Some(*holder);
@@ -84,7 +84,7 @@ impl StopTarget<'_> {
     }
 
     /// Ends it.
-    fn end(&self, context: &Context<'_>) -> Result<Stopped, Failure> {
+    fn end(&self, context: &CommandContext<'_>) -> Result<Stopped, Failure> {
         socket::end(self.pid, self.started, || self.is_still(context))?;
         let sessions = self.sessions.iter();
         Ok(Stopped {
@@ -103,7 +103,7 @@ enum StopOutcome {
     Failed(Failure),
 }
 
-fn stop_all(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
+fn stop_all(context: &CommandContext<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let live = Live::find(context)?;
     let mut targets: BTreeMap<&str, StopTarget<'_>> = BTreeMap::new();
     for host in &live.hosts {

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
 use crate::cli::sources;
-use crate::cli::store;
+use crate::cli::store_path;
 use crate::cli::term::{Output, busy, count, cut, note};
 use crate::index::{Catalog, ListError, Listed};
 use crate::sources::LiveSources;
@@ -16,13 +16,13 @@ use crate::store::{Durability, Reader, Store, StoreError};
 use crate::sys::{SessionId, Sys, with_causes};
 
 use super::list::one_line;
-use super::named::Short;
+use super::named::ShortIds;
 
 /// How many columns of a title are part of a message.
 const TITLE: usize = 40;
 
 /// The context of the commands.
-pub(in crate::cli) struct Context<'a> {
+pub(in crate::cli) struct CommandContext<'a> {
     pub(in crate::cli) global: &'a Global,
     pub(in crate::cli) sys: Sys,
     pub(in crate::cli) store: Store,
@@ -79,7 +79,7 @@ pub(in crate::cli) fn unread(error: &dyn Error) -> Failure {
     Failure::new(format!("cannot read conversations of other tools: {why}"))
 }
 
-impl<'a> Context<'a> {
+impl<'a> CommandContext<'a> {
     /// Opens the store at `root`.
     pub(in crate::cli) fn open(global: &'a Global, root: &Path, sys: Sys) -> Result<Self, Failure> {
         let store = Store::open(root, sys.clone(), Durability::Turn)?;
@@ -100,9 +100,9 @@ impl<'a> Context<'a> {
 
     /// Opens the store that the command line names, which must exist.
     pub(in crate::cli) fn of_existing(global: &'a Global) -> Result<Self, Failure> {
-        let (root, sys) = (store::root(global)?, Sys::real());
-        if !store::is_there(&root, &sys)? {
-            return Err(store::missing(&root));
+        let (root, sys) = (store_path::root(global)?, Sys::real());
+        if !store_path::is_there(&root, &sys)? {
+            return Err(store_path::missing(&root));
         }
         Self::open(global, &root, sys)
     }
@@ -114,12 +114,14 @@ impl<'a> Context<'a> {
         global: &'a Global,
         sources: &sources::Args,
     ) -> Result<Self, Failure> {
-        let root = store::root(global)?;
+        let root = store_path::root(global)?;
         let sys = Sys::real();
         let live = sources.live(global, true)?;
         // Reading must not create a store without need.
-        if !store::is_there(&root, &sys)? && !live.as_ref().is_some_and(|live| live.are_there()) {
-            return Err(store::missing(&root));
+        if !store_path::is_there(&root, &sys)?
+            && !live.as_ref().is_some_and(|live| live.are_there())
+        {
+            return Err(store_path::missing(&root));
         }
         Ok(Self {
             live,
@@ -173,13 +175,13 @@ impl<'a> Context<'a> {
     }
 
     /// The short form of the IDs of all sessions, and of these.
-    pub(in crate::cli) fn short(&self, others: &[Listed]) -> Result<Short, Failure> {
+    pub(in crate::cli) fn short(&self, others: &[Listed]) -> Result<ShortIds, Failure> {
         let mut ids = self.store.ids()?;
         if let Some(Some(tools)) = self.tools.get() {
             ids.extend(tools.ids()?);
         }
         let others = others.iter().map(|listed| &listed.id);
-        Ok(Short::of(ids.iter().chain(others)))
+        Ok(ShortIds::of(ids.iter().chain(others)))
     }
 
     /// The name of a session in a message: on a terminal, its title helps more than its whole ID.

@@ -9,7 +9,7 @@ use crate::cli::term::{Output, confirm, count};
 use crate::store::StoreError;
 use crate::sys::SessionId;
 
-use super::context::Context;
+use super::context::CommandContext;
 use super::id::{find, find_anywhere};
 use super::named::SESSIONS;
 
@@ -29,7 +29,11 @@ pub(super) struct Args {
     yes: bool,
 }
 
-pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
+pub(super) fn run(
+    context: &CommandContext<'_>,
+    args: &Args,
+    output: &mut Output,
+) -> Result<(), Failure> {
     if args.forever {
         return forever(context, args, output);
     }
@@ -65,7 +69,7 @@ fn or_force(failure: Failure, args: &Args) -> Failure {
 }
 
 /// Moves a session to the trash.
-pub(super) fn to_trash(context: &Context<'_>, id: &SessionId) -> Result<(), Failure> {
+pub(super) fn to_trash(context: &CommandContext<'_>, id: &SessionId) -> Result<(), Failure> {
     let before = context.catalog.before_change();
     if !context.store.trash(id)? {
         return Err(StoreError::NotFound { id: id.clone() }.into());
@@ -74,7 +78,7 @@ pub(super) fn to_trash(context: &Context<'_>, id: &SessionId) -> Result<(), Fail
     Ok(())
 }
 
-fn forever(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
+fn forever(context: &CommandContext<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let ids = args.ids.iter().map(|text| find_anywhere(context, text));
     let ids: BTreeSet<SessionId> = ids.collect::<Result<_, _>>()?;
     for id in &ids {

@@ -5,15 +5,15 @@ use crate::index::{Archived, Catalog, Filter, ListError, Page};
 use crate::store::Trashed;
 use crate::sys::SessionId;
 
-use super::context::{Context, busy_with_tools};
-use super::named::{Candidate, Choice, choose, unique_part};
+use super::context::{CommandContext, busy_with_tools};
+use super::named::{Candidate, ChosenSession, choose, unique_part};
 
 /// How many sessions are queried at once.
 const PAGE: usize = 1000;
 
 /// The session with this name: its ID, one of its agents' IDs, a unique beginning or end of these,
 /// `last`, or a unique part of its title.
-pub(in crate::cli) fn find(context: &Context<'_>, text: &str) -> Result<SessionId, Failure> {
+pub(in crate::cli) fn find(context: &CommandContext<'_>, text: &str) -> Result<SessionId, Failure> {
     if let Some(id) = find_stored(context, text)?
         && context.store.len_of(&id)?.is_some()
     {
@@ -28,7 +28,7 @@ pub(in crate::cli) fn find(context: &Context<'_>, text: &str) -> Result<SessionI
 /// The session with this name as for [`find`], or the conversation of another tool, for commands
 /// that show one.
 pub(in crate::cli) fn find_readable(
-    context: &Context<'_>,
+    context: &CommandContext<'_>,
     text: &str,
 ) -> Result<SessionId, Failure> {
     if let Some(id) = find_stored(context, text)? {
@@ -38,7 +38,7 @@ pub(in crate::cli) fn find_readable(
 }
 
 /// The conversation of another tool with this name, if any are shown.
-fn find_of_tools(context: &Context<'_>, text: &str) -> Result<Option<SessionId>, Failure> {
+fn find_of_tools(context: &CommandContext<'_>, text: &str) -> Result<Option<SessionId>, Failure> {
     let Some(tools) = context.tools()? else {
         return Ok(None);
     };
@@ -50,7 +50,7 @@ fn find_of_tools(context: &Context<'_>, text: &str) -> Result<Option<SessionId>,
 }
 
 /// The failure for a command that would change a conversation of another tool.
-fn read_only(context: &Context<'_>, id: &SessionId) -> Failure {
+fn read_only(context: &CommandContext<'_>, id: &SessionId) -> Failure {
     let tools = context.tools().ok().flatten();
     let tool = tools.and_then(|tools| tools.tool_of(id));
     let what = tool.map_or_else(|| "another tool".to_owned(), str::to_owned);
@@ -64,7 +64,10 @@ fn read_only(context: &Context<'_>, id: &SessionId) -> Failure {
 }
 
 /// The session of the store with this name as for [`find`], also if it is only in the trash.
-pub(super) fn find_anywhere(context: &Context<'_>, text: &str) -> Result<SessionId, Failure> {
+pub(super) fn find_anywhere(
+    context: &CommandContext<'_>,
+    text: &str,
+) -> Result<SessionId, Failure> {
     if let Some(id) = find_stored(context, text)? {
         return Ok(id);
     }
@@ -74,7 +77,7 @@ pub(super) fn find_anywhere(context: &Context<'_>, text: &str) -> Result<Session
 
 /// The session in the trash with this name; `last` is the one that was deleted last.
 pub(super) fn find_trashed(
-    context: &Context<'_>,
+    context: &CommandContext<'_>,
     trashed: &[Trashed],
     text: &str,
 ) -> Result<Option<SessionId>, Failure> {
@@ -97,7 +100,7 @@ pub(super) fn find_trashed(
     pick(context, text, &candidates)
 }
 
-fn find_stored(context: &Context<'_>, text: &str) -> Result<Option<SessionId>, Failure> {
+fn find_stored(context: &CommandContext<'_>, text: &str) -> Result<Option<SessionId>, Failure> {
     if let Some(id) = SessionId::parse(text) {
         return Ok(Some(id));
     }
@@ -136,18 +139,20 @@ pub(super) fn candidates(catalog: &Catalog, of_tools: bool) -> Result<Vec<Candid
 
 /// The one that the name means, if it means any.
 fn pick(
-    context: &Context<'_>,
+    context: &CommandContext<'_>,
     text: &str,
     candidates: &[Candidate],
 ) -> Result<Option<SessionId>, Failure> {
     match choose(text, candidates) {
-        Choice::None => Ok(None),
-        Choice::One(id) => Ok(Some(id.clone())),
-        Choice::Several(several) => Err(several.failure(text, candidates, context.sys.clock.now())),
+        ChosenSession::None => Ok(None),
+        ChosenSession::One(id) => Ok(Some(id.clone())),
+        ChosenSession::Several(several) => {
+            Err(several.failure(text, candidates, context.sys.clock.now()))
+        }
     }
 }
 
-fn unknown(context: &Context<'_>, text: &str) -> Failure {
+fn unknown(context: &CommandContext<'_>, text: &str) -> Failure {
     let trashed = context.store.trashed().unwrap_or_default();
     match find_trashed(context, &trashed, text) {
         Ok(Some(id)) => there_is_none(text).hint(format!(

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
-use crate::cli::sources::{self, Choice, agent_of, name_of};
+use crate::cli::sources::{self, SourceChoice, agent_of, name_of};
 use crate::cli::term::{ACTIVE, FAINT, Look, Output, WAITING, count, printable};
 use crate::cli::values::number;
 use crate::engine::known::title;
@@ -19,9 +19,9 @@ use crate::record::State;
 use crate::sources::{LiveSources, SOURCES};
 use crate::sys::{Timestamp, grouped, path};
 
-use super::context::Context;
-use super::named::Short;
-use super::table::{ON_A_SCREEN, Row, print_table};
+use super::context::CommandContext;
+use super::named::ShortIds;
+use super::table::{ON_A_SCREEN, TableRow, print_table};
 
 /// The title of a session without one.
 pub(super) const UNTITLED: &str = "(no text)";
@@ -78,7 +78,7 @@ impl Args {
                 Ok(None)
             };
         };
-        let choice: Choice = source.parse().map_err(Failure::usage)?;
+        let choice: SourceChoice = source.parse().map_err(Failure::usage)?;
         match choice.live(false) {
             None if source != "none" => Err(Failure::new(
                 "cannot find the conversations of other tools: the home folder is unknown",
@@ -97,7 +97,11 @@ pub(super) fn empty(as_json: bool, output: &mut Output) -> Result<(), Failure> {
     }
 }
 
-pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
+pub(super) fn run(
+    context: &CommandContext<'_>,
+    args: &Args,
+    output: &mut Output,
+) -> Result<(), Failure> {
     let filter = Filter {
         cwd: folder(args.cwd.as_deref())?,
         agent: args.source.as_deref().and_then(agent_of).map(str::to_owned),
@@ -146,7 +150,7 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
 /// The first sessions of a list, and how many it has, if that is known. Conversations of other tools
 /// are among them, if any are shown.
 pub(super) fn read(
-    context: &Context<'_>,
+    context: &CommandContext<'_>,
     filter: &Filter,
     limit: usize,
 ) -> Result<(Vec<Listed>, Option<usize>), Failure> {
@@ -172,7 +176,11 @@ pub(super) fn read(
 }
 
 /// Prints sessions for people.
-fn print(context: &Context<'_>, listed: &[Listed], output: &mut Output) -> Result<(), Failure> {
+fn print(
+    context: &CommandContext<'_>,
+    listed: &[Listed],
+    output: &mut Output,
+) -> Result<(), Failure> {
     let (look, short) = (output.look().clone(), context.short(listed)?);
     let now = context.sys.clock.now();
     let rows = listed
@@ -183,14 +191,14 @@ fn print(context: &Context<'_>, listed: &[Listed], output: &mut Output) -> Resul
 
 /// A session as people see it in a list.
 fn row_with_state(
-    context: &Context<'_>,
+    context: &CommandContext<'_>,
     session: &Listed,
-    short: Short,
+    short: ShortIds,
     look: &Look,
     now: Timestamp,
-) -> Row {
+) -> TableRow {
     let (state, state_style) = state(context, session);
-    Row {
+    TableRow {
         state,
         state_style,
         ..row(session, short, look, now)
@@ -215,22 +223,22 @@ pub(super) fn more(
 }
 
 /// A session as people see it in a list, without what it is doing.
-pub(super) fn row(session: &Listed, short: Short, look: &Look, now: Timestamp) -> Row {
+pub(super) fn row(session: &Listed, short: ShortIds, look: &Look, now: Timestamp) -> TableRow {
     let summary = &session.summary;
     let used = Timestamp::parse(last_used(summary));
-    Row {
+    TableRow {
         title: one_line(summary.title.as_deref().unwrap_or(UNTITLED)),
         id: short.id(&session.id),
         agent: one_line(title(&summary.source)),
         when: used.map_or(String::new(), |at| look.when(at, now)),
         folder: one_line(&look.folder(&summary.cwd)),
-        ..Row::default()
+        ..TableRow::default()
     }
 }
 
 /// The state of a session, and what can be done with it; empty if that is nothing special. Asks
 /// whether a process has it open.
-pub(super) fn state(context: &Context<'_>, session: &Listed) -> (String, Style) {
+pub(super) fn state(context: &CommandContext<'_>, session: &Listed) -> (String, Style) {
     let summary = &session.summary;
     if summary.tool.is_some() {
         return (READ_ONLY.to_owned(), FAINT);

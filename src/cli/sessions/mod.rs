@@ -25,21 +25,21 @@ use crate::sys::Sys;
 
 use super::exit::Failure;
 use super::global::Global;
-use super::sources::{self, Choice};
-use super::store;
+use super::sources::{self, SourceChoice};
+use super::store_path;
 use super::term::{Output, note};
-use context::Context;
+use context::CommandContext;
 pub(super) use search::time_of;
 
 /// What to do with the sessions.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: SessionsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum SessionsCommand {
     /// List sessions that have a prompt, newest first.
     #[command(
         visible_alias = "ls",
@@ -80,23 +80,28 @@ enum Command {
 }
 
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
-    let root = store::root(global)?;
+    let root = store_path::root(global)?;
     let sys = Sys::real();
     // Reading must not create a store.
     let live = match &args.command {
-        Command::Search(args) => args.sources.live(global, true)?,
-        Command::Show(args) => args.sources.live(global, true)?,
-        Command::List(args) => args.live(global, output)?,
-        Command::Pick | Command::Rename(_) | Command::Delete(_) => sources::usual(global)?,
+        SessionsCommand::Search(args) => args.sources.live(global, true)?,
+        SessionsCommand::Show(args) => args.sources.live(global, true)?,
+        SessionsCommand::List(args) => args.live(global, output)?,
+        SessionsCommand::Pick | SessionsCommand::Rename(_) | SessionsCommand::Delete(_) => {
+            sources::usual(global)?
+        }
         _ => None,
     };
     // Commands that only say that they change nothing of other tools.
-    let changes = matches!(args.command, Command::Rename(_) | Command::Delete(_));
+    let changes = matches!(
+        args.command,
+        SessionsCommand::Rename(_) | SessionsCommand::Delete(_)
+    );
     let shows_tools = !changes && live.as_ref().is_some_and(|live| live.are_there());
-    if !shows_tools && !store::is_there(&root, &sys)? {
+    if !shows_tools && !store_path::is_there(&root, &sys)? {
         let none = "there are no sessions";
         let place = place::shown(&root);
-        let hint = match Choice::Unset.live(global.store().is_none()) {
+        let hint = match SourceChoice::Unset.live(global.store().is_none()) {
             Some(tools) if tools.are_there() => format!(
                 "`rejoin sessions list --source all` has the conversations of other tools; the \
                  store would be {place}"
@@ -104,37 +109,41 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
             _ => format!("the store would be {place}; name another with --store"),
         };
         match &args.command {
-            Command::Pick => Ok(()),
-            Command::List(args) => list::empty(args.json, output),
-            Command::Search(args) => list::empty(args.json, output),
-            Command::Prune(args) => prune::empty(args, output),
-            Command::Restore(args) if args.is_for_all() => list::empty(args.json, output),
-            Command::Trash(args) => trash::empty(args, output),
+            SessionsCommand::Pick => Ok(()),
+            SessionsCommand::List(args) => list::empty(args.json, output),
+            SessionsCommand::Search(args) => list::empty(args.json, output),
+            SessionsCommand::Prune(args) => prune::empty(args, output),
+            SessionsCommand::Restore(args) if args.is_for_all() => list::empty(args.json, output),
+            SessionsCommand::Trash(args) => trash::empty(args, output),
             // A store that does not exist has nothing to verify: more likely its name is wrong.
-            _ => return Err(store::missing(&root)),
+            _ => return Err(store_path::missing(&root)),
         }?;
         note(global, none, Some(&hint));
         return Ok(());
     }
-    let context = Context {
+    let context = CommandContext {
         live,
-        ..Context::open(global, &root, sys)?
+        ..CommandContext::open(global, &root, sys)?
     };
     perform(context, &args.command, output)
 }
 
-fn perform(context: Context<'_>, command: &Command, output: &mut Output) -> Result<(), Failure> {
+fn perform(
+    context: CommandContext<'_>,
+    command: &SessionsCommand,
+    output: &mut Output,
+) -> Result<(), Failure> {
     match command {
-        Command::Pick => picker::run(&context, output),
-        Command::List(args) => list::run(&context, args, output),
-        Command::Search(args) => search::run(&context, args, output),
-        Command::Prune(args) => prune::run(&context, args, output),
-        Command::Show(args) => show::run(&context, args, output),
-        Command::Rename(args) => rename::run(&context, args, output),
-        Command::Delete(args) => delete::run(&context, args, output),
-        Command::Restore(args) => restore::run(&context, args, output),
-        Command::Trash(args) => trash::run(&context, args, output),
-        Command::TakeOver(args) => take_over::run(&context, args, output),
-        Command::Verify(args) => verify::run(&context, args, output),
+        SessionsCommand::Pick => picker::run(&context, output),
+        SessionsCommand::List(args) => list::run(&context, args, output),
+        SessionsCommand::Search(args) => search::run(&context, args, output),
+        SessionsCommand::Prune(args) => prune::run(&context, args, output),
+        SessionsCommand::Show(args) => show::run(&context, args, output),
+        SessionsCommand::Rename(args) => rename::run(&context, args, output),
+        SessionsCommand::Delete(args) => delete::run(&context, args, output),
+        SessionsCommand::Restore(args) => restore::run(&context, args, output),
+        SessionsCommand::Trash(args) => trash::run(&context, args, output),
+        SessionsCommand::TakeOver(args) => take_over::run(&context, args, output),
+        SessionsCommand::Verify(args) => verify::run(&context, args, output),
     }
 }

@@ -8,7 +8,7 @@ use crate::store::{Store, Trashed};
 use crate::sys::{SessionId, Timestamp};
 
 use super::list::{UNTITLED, one_line};
-use super::trash::Content;
+use super::trash::TrashedContent;
 
 /// Help about an argument that names a session.
 pub(in crate::cli) const SESSION: &str =
@@ -63,7 +63,7 @@ impl Candidate {
     }
 
     pub(super) fn trashed(store: &Store, trashed: &Trashed) -> Self {
-        let content = Content::of(store, trashed);
+        let content = TrashedContent::of(store, trashed);
         Self {
             id: trashed.id.clone(),
             agent_ids: content.known_as.into_iter().collect(),
@@ -85,7 +85,7 @@ impl Candidate {
 
 /// The meaning of a name.
 #[derive(Debug)]
-pub(super) enum Choice<'a> {
+pub(super) enum ChosenSession<'a> {
     None,
     One(&'a SessionId),
     Several(Several<'a>),
@@ -96,12 +96,12 @@ pub(super) enum Choice<'a> {
 pub(super) struct Several<'a>(Vec<&'a Candidate>);
 
 /// The meaning of a name among sessions of which the last used come first.
-pub(super) fn choose<'a>(text: &str, candidates: &'a [Candidate]) -> Choice<'a> {
+pub(super) fn choose<'a>(text: &str, candidates: &'a [Candidate]) -> ChosenSession<'a> {
     let last = candidates
         .first()
         .filter(|one| text == LAST && one.at.is_some());
     if let Some(one) = last {
-        return Choice::One(&one.id);
+        return ChosenSession::One(&one.id);
     }
     // Agents that count their sessions give the same ID to several.
     let has_id = |one: &&Candidate| one.agent_ids.iter().any(|id| id == text);
@@ -109,8 +109,8 @@ pub(super) fn choose<'a>(text: &str, candidates: &'a [Candidate]) -> Choice<'a> 
     exact.dedup_by(|one, other| one.id == other.id);
     match exact[..] {
         [] => {}
-        [one] => return Choice::One(&one.id),
-        _ => return Choice::Several(Several(exact)),
+        [one] => return ChosenSession::One(&one.id),
+        _ => return ChosenSession::Several(Several(exact)),
     }
     let words = text.trim().to_lowercase();
     let is_title = |one: &&Candidate| {
@@ -132,16 +132,16 @@ pub(super) fn choose<'a>(text: &str, candidates: &'a [Candidate]) -> Choice<'a> 
     if let [one] = of_ids[..]
         && text.len() >= SHORT
     {
-        return Choice::One(&one.id);
+        return ChosenSession::One(&one.id);
     }
     let mut titled = found.iter().filter(|one| is_title(one));
     if let (true, Some(one), None) = (of_ids.is_empty(), titled.next(), titled.next()) {
-        return Choice::One(&one.id);
+        return ChosenSession::One(&one.id);
     }
     match found[..] {
-        [] => Choice::None,
-        [one] => Choice::One(&one.id),
-        _ => Choice::Several(Several(found)),
+        [] => ChosenSession::None,
+        [one] => ChosenSession::One(&one.id),
+        _ => ChosenSession::Several(Several(found)),
     }
 }
 
@@ -160,7 +160,7 @@ impl Several<'_> {
         look: &Look,
     ) -> (String, String) {
         let Self(found) = self;
-        let short = Short::of(all.iter().map(|one| &one.id));
+        let short = ShortIds::of(all.iter().map(|one| &one.id));
         let rows = found.iter().take(MOST_SHOWN).map(|one| {
             let when = one.at.map_or(String::new(), |at| look.when(at, now));
             let title = one_line(one.title.as_deref().unwrap_or(UNTITLED));
@@ -209,14 +209,14 @@ fn is_part(id: &SessionId, text: &str) -> bool {
         && (id.as_str().starts_with(text) && text.len() > id.as_str().len() - digits.len()
             || digits.starts_with(text)
             || digits.ends_with(text)
-            || Short(SHORT).id(id).starts_with(text))
+            || ShortIds(SHORT).id(id).starts_with(text))
 }
 
 /// The short forms of IDs: their ends, so long that all are different.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::cli) struct Short(usize);
+pub(in crate::cli) struct ShortIds(usize);
 
-impl Short {
+impl ShortIds {
     /// The length of the short forms that distinguishes these IDs.
     pub(in crate::cli) fn of<'a>(ids: impl IntoIterator<Item = &'a SessionId>) -> Self {
         let mut ids: Vec<&str> = ids.into_iter().map(SessionId::as_str).collect();
@@ -268,9 +268,11 @@ mod tests {
         let candidates = candidates();
         let number = |id: &SessionId| candidates.iter().position(|one| one.id == *id).unwrap();
         match choose(text, &candidates) {
-            Choice::None => Vec::new(),
-            Choice::One(id) => vec![number(id)],
-            Choice::Several(Several(found)) => found.iter().map(|one| number(&one.id)).collect(),
+            ChosenSession::None => Vec::new(),
+            ChosenSession::One(id) => vec![number(id)],
+            ChosenSession::Several(Several(found)) => {
+                found.iter().map(|one| number(&one.id)).collect()
+            }
         }
     }
 
@@ -312,7 +314,7 @@ mod tests {
             candidate("2222aaaabbbb", "b", "in the cafe"),
         ];
         let several = choose("cafe", &candidates);
-        assert!(matches!(several, Choice::Several(Several(found)) if found.len() == 2));
+        assert!(matches!(several, ChosenSession::Several(Several(found)) if found.len() == 2));
     }
 
     #[test]
@@ -323,15 +325,15 @@ mod tests {
             candidate("3333aaaadddd", "last", "three"),
         ];
         let several = choose("same", &candidates);
-        assert!(matches!(several, Choice::Several(Several(found)) if found.len() == 2));
+        assert!(matches!(several, ChosenSession::Several(Several(found)) if found.len() == 2));
         let last = choose("last", &candidates);
-        assert!(matches!(last, Choice::One(id) if *id == candidates[0].id));
+        assert!(matches!(last, ChosenSession::One(id) if *id == candidates[0].id));
     }
 
     #[test]
     fn several_sessions_are_listed() {
         let candidates = candidates();
-        let Choice::Several(several) = choose("fix", &candidates) else {
+        let ChosenSession::Several(several) = choose("fix", &candidates) else {
             panic!("there are two");
         };
         let look = Look {
@@ -358,11 +360,11 @@ mod tests {
             ids.iter().map(|id| candidate(id, "", "").id).collect()
         };
         let few = ids(&["000000000001", "000000000002"]);
-        assert_eq!(Short::of(&few).id(&few[0]), "00000001");
+        assert_eq!(ShortIds::of(&few).id(&few[0]), "00000001");
         let alike = ids(&["120000000001", "220000000001", "000000000009"]);
-        assert_eq!(Short::of(&alike).id(&alike[0]), "120000000001");
+        assert_eq!(ShortIds::of(&alike).id(&alike[0]), "120000000001");
         let same = ids(&["000000000001", "000000000001"]);
-        assert_eq!(Short::of(&same).id(&same[0]), "00000001");
-        assert_eq!(Short::of([]).id(&few[1]), "00000002");
+        assert_eq!(ShortIds::of(&same).id(&same[0]), "00000001");
+        assert_eq!(ShortIds::of([]).id(&few[1]), "00000002");
     }
 }

@@ -7,9 +7,9 @@ use crate::cli::term::{Output, Progress, count};
 use crate::history::{Expired, expire, has_aged, last_used, long_before};
 use crate::index::Listed;
 
-use super::context::Context;
+use super::context::CommandContext;
 use super::list::{line, row};
-use super::table::{ON_A_SCREEN, Row, Table};
+use super::table::{ON_A_SCREEN, SessionTable, TableRow};
 use crate::cli::values::{age, number};
 
 /// Which sessions to move.
@@ -43,7 +43,11 @@ pub(super) fn empty(args: &Args, output: &mut Output) -> Result<(), Failure> {
     output.say(summary(args, 0))
 }
 
-pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
+pub(super) fn run(
+    context: &CommandContext<'_>,
+    args: &Args,
+    output: &mut Output,
+) -> Result<(), Failure> {
     if context.store.ids()?.is_empty() {
         context.no_sessions();
     }
@@ -56,7 +60,7 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
     let old = old(context, &args.which)?;
     let look = output.look().clone();
     let rows = for_people(context, &old, output)?;
-    let table = Table::of(look.width, "Used", &rows);
+    let table = SessionTable::of(look.width, "Used", &rows);
     if !rows.is_empty() {
         output.line(table.head().text(look.colour))?;
     }
@@ -93,10 +97,10 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
 
 /// The sessions as people see them; none if the output is for a program.
 fn for_people(
-    context: &Context<'_>,
+    context: &CommandContext<'_>,
     sessions: &[Listed],
     output: &Output,
-) -> Result<Vec<Row>, Failure> {
+) -> Result<Vec<TableRow>, Failure> {
     if !output.is_terminal() {
         return Ok(Vec::new());
     }
@@ -108,7 +112,7 @@ fn for_people(
 }
 
 /// The sessions to remove, oldest first.
-fn old(context: &Context<'_>, which: &Which) -> Result<Vec<Listed>, Failure> {
+fn old(context: &CommandContext<'_>, which: &Which) -> Result<Vec<Listed>, Failure> {
     let mut sessions = Vec::new();
     let mut after = None;
     loop {

@@ -5,7 +5,7 @@ use crate::cli::term::Output;
 use crate::history::change_metadata;
 use crate::record::metadata::MetadataChange;
 
-use super::context::Context;
+use super::context::CommandContext;
 use super::id::find;
 use super::named::SESSION;
 
@@ -19,7 +19,11 @@ pub(super) struct Args {
     title: Vec<String>,
 }
 
-pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
+pub(super) fn run(
+    context: &CommandContext<'_>,
+    args: &Args,
+    output: &mut Output,
+) -> Result<(), Failure> {
     let change = MetadataChange::title(&args.title.join(" "))
         .ok_or_else(|| Failure::usage("the title has no visible character"))?;
     let id = find(context, &args.id)?;

@@ -9,7 +9,7 @@ use crate::history::long_before;
 use crate::store::{StoreError, Trashed};
 use crate::sys::SessionId;
 
-use super::context::Context;
+use super::context::CommandContext;
 use super::id::find_trashed;
 use super::named::{LAST, SESSIONS};
 use super::trash;
@@ -39,7 +39,11 @@ impl Args {
     }
 }
 
-pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
+pub(super) fn run(
+    context: &CommandContext<'_>,
+    args: &Args,
+    output: &mut Output,
+) -> Result<(), Failure> {
     let trashed = context.store.trashed()?;
     if let Some(age) = args.deleted_within {
         let from = long_before(context.sys.clock.now(), age);
@@ -50,9 +54,9 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
         return restore_all(context, trashed, output);
     }
     if args.ids.is_empty() {
-        let list = trash::List {
+        let list = trash::TrashListArgs {
             json: args.json,
-            ..trash::List::default()
+            ..trash::TrashListArgs::default()
         };
         return trash::list(context, &list, "`trash list --all` shows more", output);
     }
@@ -76,7 +80,7 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
 
 /// Restores the newest log of each session, and continues if one cannot be restored.
 fn restore_all(
-    context: &Context<'_>,
+    context: &CommandContext<'_>,
     trashed: Vec<Trashed>,
     output: &mut Output,
 ) -> Result<(), Failure> {

@@ -13,9 +13,9 @@ use crate::index::{Archived, Filter, Hit, HitsError, ListError, Listed, Pattern,
 use crate::record::Field;
 use crate::sys::{Clock, Timestamp, Zone};
 
-use super::context::Context;
+use super::context::CommandContext;
 use super::list;
-use super::table::{ON_A_SCREEN, Row, Table};
+use super::table::{ON_A_SCREEN, SessionTable, TableRow};
 use crate::cli::values::{age, number};
 
 /// How many bytes of unread logs are read at once.
@@ -75,7 +75,11 @@ pub(super) struct Args {
     pub(super) sources: sources::Args,
 }
 
-pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
+pub(super) fn run(
+    context: &CommandContext<'_>,
+    args: &Args,
+    output: &mut Output,
+) -> Result<(), Failure> {
     let query = query(args, &*context.sys.clock, output.look().zone)?;
     let catalog = if matches!(query.pattern, Pattern::Words(_)) {
         let catalog = context.searched()?;
@@ -274,7 +278,7 @@ fn sought(args: &Args) -> Option<Regex> {
 
 /// Prints the hits of each session below its title, for people.
 fn print(
-    context: &Context<'_>,
+    context: &CommandContext<'_>,
     sessions: &[&[Hit]],
     sought: Option<&Regex>,
     output: &mut Output,
@@ -289,8 +293,8 @@ fn print(
     let rows = found
         .iter()
         .map(|session| list::row(session, short, &look, now));
-    let rows: Vec<Row> = rows.collect();
-    let table = Table::of(look.width, "Used", &rows).with_titles(STRONG);
+    let rows: Vec<TableRow> = rows.collect();
+    let table = SessionTable::of(look.width, "Used", &rows).with_titles(STRONG);
     for (at, (row, hits)) in rows.iter().zip(sessions).enumerate() {
         if at > 0 {
             output.line("")?;

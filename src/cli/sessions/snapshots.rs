@@ -16,9 +16,9 @@ use crate::store::{Durability, Log, Store, Sync};
 use crate::sys::sim::{SimClock, SimDisk};
 use crate::sys::{SessionId, Sys, Timestamp, Zone, lock};
 
-use super::context::Context;
+use super::context::CommandContext;
 use super::id::candidates;
-use super::named::{Choice, choose};
+use super::named::{ChosenSession, choose};
 
 /// When the commands run.
 const NOW: &str = "2026-11-23T14:05:00.000Z";
@@ -73,7 +73,8 @@ struct CommandLine {
 }
 
 /// Something that prints.
-pub(in crate::cli) type Command<'a> = dyn Fn(Context<'_>, &mut Output) -> Result<(), Failure> + 'a;
+pub(in crate::cli) type Command<'a> =
+    dyn Fn(CommandContext<'_>, &mut Output) -> Result<(), Failure> + 'a;
 
 /// A store, with sessions that are open in a client.
 pub(in crate::cli) struct Stored {
@@ -124,7 +125,7 @@ impl Stored {
     /// The output of a command.
     fn prints(&self, columns: usize, colour: bool, command: &Command<'_>) -> String {
         let line = CommandLine::parse_from(["rejoin", "list"]);
-        let context = Context::of(&line.global, sys(&self.disk), self.store.clone());
+        let context = CommandContext::of(&line.global, sys(&self.disk), self.store.clone());
         let screen = Screen::default();
         let mut output = Output::on(Box::new(screen.clone()), look(columns, colour));
         command(context, &mut output).unwrap();
@@ -218,7 +219,9 @@ fn check(file: &str, commands: &[&[&str]]) {
     });
     let lines: Vec<_> = lines.collect();
     let run = |command| {
-        move |context: Context<'_>, output: &mut Output| super::perform(context, command, output)
+        move |context: CommandContext<'_>, output: &mut Output| {
+            super::perform(context, command, output)
+        }
     };
     let runs: Vec<_> = lines.iter().map(run).collect();
     let names = commands
@@ -303,12 +306,12 @@ fn trash() {
 fn ambiguous_names() {
     let stored = Stored::new();
     let line = CommandLine::parse_from(["rejoin", "list"]);
-    let context = Context::of(&line.global, sys(&stored.disk), stored.store.clone());
+    let context = CommandContext::of(&line.global, sys(&stored.disk), stored.store.clone());
     let candidates = candidates(&context.catalog, false).unwrap();
     let mut text = String::new();
     for columns in [60, 100, 200] {
         for name in ["sort", "question", "e"] {
-            let Choice::Several(several) = choose(name, &candidates) else {
+            let ChosenSession::Several(several) = choose(name, &candidates) else {
                 panic!("{name:?} is in several titles");
             };
             let look = look(columns, false);

@@ -3,7 +3,7 @@
 use anstyle::Style;
 
 use crate::cli::exit::Failure;
-use crate::cli::term::{FAINT, ID, Line, Output, PLAIN, STRONG, cut, cut_start, width};
+use crate::cli::term::{FAINT, ID, Output, PLAIN, STRONG, StyledLine, cut, cut_start, width};
 
 /// How many sessions are listed on a terminal.
 pub(super) const ON_A_SCREEN: usize = 20;
@@ -29,7 +29,7 @@ const WITH_FOLDER: usize = 40;
 
 /// A session in a list. Its texts are one line each, and printable.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Row {
+pub(super) struct TableRow {
     pub(super) title: String,
     /// The short form of its ID.
     pub(super) id: String,
@@ -41,7 +41,7 @@ pub(super) struct Row {
     pub(super) state_style: Style,
 }
 
-impl Row {
+impl TableRow {
     fn cells(&self) -> [&str; 6] {
         let Self {
             title,
@@ -58,7 +58,7 @@ impl Row {
 
 /// Prints a table with heads, if there are rows; `when` says what the times are.
 pub(super) fn print_table(
-    rows: &[Row],
+    rows: &[TableRow],
     when: &'static str,
     output: &mut Output,
 ) -> Result<(), Failure> {
@@ -66,7 +66,7 @@ pub(super) fn print_table(
         return Ok(());
     }
     let (room, colour) = (output.look().width, output.look().colour);
-    let table = Table::of(room, when, rows);
+    let table = SessionTable::of(room, when, rows);
     output.line(table.head().text(colour))?;
     for row in rows {
         output.line(table.row(row).text(colour))?;
@@ -79,19 +79,19 @@ pub(super) fn print_table(
 
 /// A table of sessions.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Table {
+pub(super) struct SessionTable {
     heads: [&'static str; 6],
     title: Style,
     /// How wide the columns are; 0 if they are left out.
     wide: [usize; 6],
 }
 
-impl Table {
+impl SessionTable {
     /// A table of `room` columns that fits these rows; `when` says what the times are.
     pub(super) fn of<'a>(
         room: usize,
         when: &'static str,
-        rows: impl IntoIterator<Item = &'a Row>,
+        rows: impl IntoIterator<Item = &'a TableRow>,
     ) -> Self {
         let heads = ["Title", "ID", "Agent", when, "Folder", "State"];
         let mut most = [0; 6];
@@ -135,18 +135,18 @@ impl Table {
     }
 
     /// The heads of the columns.
-    pub(super) fn head(&self) -> Line {
+    pub(super) fn head(&self) -> StyledLine {
         self.line(self.heads, [STRONG; 6])
     }
 
     /// The line of a session.
-    pub(super) fn row(&self, row: &Row) -> Line {
+    pub(super) fn row(&self, row: &TableRow) -> StyledLine {
         let styles = [self.title, ID, PLAIN, FAINT, FAINT, row.state_style];
         self.line(row.cells(), styles)
     }
 
-    fn line(&self, cells: [&str; 6], styles: [Style; 6]) -> Line {
-        let mut line = Line::default();
+    fn line(&self, cells: [&str; 6], styles: [Style; 6]) -> StyledLine {
+        let mut line = StyledLine::default();
         let mut missing = 0;
         let columns = self.wide.into_iter().enumerate();
         for (n, wide) in columns.filter(|(_, wide)| *wide > 0) {

@@ -4,7 +4,7 @@ use crate::cli::exit::Failure;
 use crate::cli::term::Output;
 use crate::store::StoreError;
 
-use super::context::Context;
+use super::context::CommandContext;
 use super::id::find;
 use super::named::SESSION;
 
@@ -17,7 +17,11 @@ pub(super) struct Args {
 
 /// Takes a session from the process that has it open, and lets it go, so that any process can open
 /// it.
-pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
+pub(super) fn run(
+    context: &CommandContext<'_>,
+    args: &Args,
+    output: &mut Output,
+) -> Result<(), Failure> {
     let id = find(context, &args.id)?;
     let name = context.name(&id, output)?;
     let holder = context.store.holder(&id);

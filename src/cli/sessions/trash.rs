@@ -15,10 +15,10 @@ use crate::record::header::Implementation;
 use crate::store::{Store, Trashed};
 use crate::sys::Timestamp;
 
-use super::context::Context;
+use super::context::CommandContext;
 use super::list::{UNTITLED, more, one_line};
-use super::named::Short;
-use super::table::{ON_A_SCREEN, Row, print_table};
+use super::named::ShortIds;
+use super::table::{ON_A_SCREEN, TableRow, print_table};
 use crate::cli::values::{age, number};
 
 /// What to do with the trash.
@@ -26,14 +26,14 @@ use crate::cli::values::{age, number};
 #[command(args_conflicts_with_subcommands = true)]
 pub(super) struct Args {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<TrashCommand>,
     #[command(flatten)]
-    list: List,
+    list: TrashListArgs,
 }
 
 /// The action of `rejoin sessions trash`.
 enum What<'a> {
-    List(&'a List),
+    List(&'a TrashListArgs),
     Empty(Option<Duration>, bool),
 }
 
@@ -42,20 +42,20 @@ impl Args {
     fn what(&self) -> What<'_> {
         match &self.command {
             None => What::List(&self.list),
-            Some(Command::List(list)) => What::List(list),
-            Some(Command::Empty { older_than, yes }) => What::Empty(*older_than, *yes),
+            Some(TrashCommand::List(list)) => What::List(list),
+            Some(TrashCommand::Empty { older_than, yes }) => What::Empty(*older_than, *yes),
         }
     }
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+enum TrashCommand {
     /// List the sessions in the trash.
     #[command(
         visible_alias = "ls",
         after_help = "Example:\n  rejoin sessions trash list -n 5"
     )]
-    List(List),
+    List(TrashListArgs),
     /// Permanently remove deleted sessions, and torn ends of logs, from the trash.
     #[command(after_help = "Example:\n  rejoin sessions trash empty --older-than 30d")]
     Empty {
@@ -70,7 +70,7 @@ enum Command {
 
 /// What to list.
 #[derive(Debug, Default, clap::Args)]
-pub(super) struct List {
+pub(super) struct TrashListArgs {
     /// At most N sessions. By default a terminal shows the 20 that were deleted last.
     #[arg(long, short = 'n', value_name = "N", value_parser = number)]
     pub(super) limit: Option<usize>,
@@ -89,7 +89,11 @@ pub(super) fn empty(args: &Args, output: &mut Output) -> Result<(), Failure> {
     }
 }
 
-pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
+pub(super) fn run(
+    context: &CommandContext<'_>,
+    args: &Args,
+    output: &mut Output,
+) -> Result<(), Failure> {
     match args.what() {
         What::List(args) => list(context, args, "-n N or --all shows more", output),
         What::Empty(older_than, yes) => remove(context, older_than, yes, output),
@@ -141,7 +145,7 @@ impl Amount {
 
 /// Removes for good what has been in the trash for longer than `age`.
 fn remove(
-    context: &Context<'_>,
+    context: &CommandContext<'_>,
     age: Option<Duration>,
     yes: bool,
     output: &mut Output,
@@ -171,8 +175,8 @@ fn remove(
 
 /// Shows the sessions in the trash; `how` says how to see more of them.
 pub(super) fn list(
-    context: &Context<'_>,
-    args: &List,
+    context: &CommandContext<'_>,
+    args: &TrashListArgs,
     how: &str,
     output: &mut Output,
 ) -> Result<(), Failure> {
@@ -191,13 +195,13 @@ pub(super) fn list(
             json!({
                 "sessionId": trashed.id.as_str(),
                 "deletedAt": trashed.at.to_string(),
-                "title": Content::of(store, trashed).title,
+                "title": TrashedContent::of(store, trashed).title,
             })
         });
         return output.json(&each.collect());
     }
     for trashed in trashed {
-        let title = Content::of(store, &trashed).title;
+        let title = TrashedContent::of(store, &trashed).title;
         output.line(format!(
             "{}  deleted {}  {}",
             trashed.id,
@@ -213,31 +217,31 @@ pub(super) fn list(
 
 /// Prints the sessions that were deleted last, for people.
 fn print(
-    context: &Context<'_>,
+    context: &CommandContext<'_>,
     mut trashed: Vec<Trashed>,
-    args: &List,
+    args: &TrashListArgs,
     how: &str,
     output: &mut Output,
 ) -> Result<(), Failure> {
     trashed.sort_by_key(|trashed| Reverse(trashed.at));
     let total = trashed.len();
-    let short = Short::of(trashed.iter().map(|trashed| &trashed.id));
+    let short = ShortIds::of(trashed.iter().map(|trashed| &trashed.id));
     let usual = if args.all { usize::MAX } else { ON_A_SCREEN };
     trashed.truncate(args.limit.unwrap_or(usual));
     let look = output.look().clone();
     let now = context.sys.clock.now();
     let rows = trashed.iter().map(|trashed| {
-        let content = Content::of(&context.store, trashed);
-        Row {
+        let content = TrashedContent::of(&context.store, trashed);
+        TableRow {
             title: one_line(content.title.as_deref().unwrap_or(UNTITLED)),
             id: short.id(&trashed.id),
             agent: one_line(title(&content.agent)),
             when: look.when(trashed.at, now),
             folder: one_line(&look.folder(&content.cwd)),
-            ..Row::default()
+            ..TableRow::default()
         }
     });
-    let rows: Vec<Row> = rows.collect();
+    let rows: Vec<TableRow> = rows.collect();
     print_table(&rows, "Deleted", output)?;
     if args.limit.is_none() {
         more(rows.len(), Some(total), how, output)?;
@@ -247,7 +251,7 @@ fn print(
 
 /// The content of a session in the trash; empty if its log cannot be read.
 #[derive(Debug, Default)]
-pub(super) struct Content {
+pub(super) struct TrashedContent {
     pub(super) title: Option<String>,
     agent: String,
     cwd: String,
@@ -255,7 +259,7 @@ pub(super) struct Content {
     pub(super) known_as: Option<String>,
 }
 
-impl Content {
+impl TrashedContent {
     /// Reads all of the log: titles may be given at any time.
     pub(super) fn of(store: &Store, trashed: &Trashed) -> Self {
         let Ok(mut reader) = store.read_trashed(trashed) else {

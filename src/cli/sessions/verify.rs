@@ -7,7 +7,7 @@ use crate::cli::term::{Output, Progress, count, printable};
 use crate::store::{Scan, StoreError};
 use crate::sys::SessionId;
 
-use super::context::Context;
+use super::context::CommandContext;
 use super::id::find;
 use super::named::SESSION;
 
@@ -21,7 +21,11 @@ pub(super) struct Args {
     json: bool,
 }
 
-pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
+pub(super) fn run(
+    context: &CommandContext<'_>,
+    args: &Args,
+    output: &mut Output,
+) -> Result<(), Failure> {
     let store = &context.store;
     let ids = match &args.id {
         Some(text) => {

@@ -104,7 +104,7 @@ impl<'a> Document<'a> {
                 "the value of `agent_servers` must be an object",
             ));
         }
-        let objects = document.entries().filter_map(Entry::object);
+        let objects = document.entries().filter_map(AgentEntry::object);
         if let Some(prop) = document
             .agents()
             .into_iter()
@@ -134,13 +134,13 @@ impl<'a> Document<'a> {
     }
 
     /// The agents, in the order of the file.
-    pub(in crate::cli) fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+    pub(in crate::cli) fn entries(&self) -> impl Iterator<Item = AgentEntry<'_>> {
         let members = self.agents().map(|agents| &agents.properties[..]);
-        members.unwrap_or_default().iter().map(Entry::of)
+        members.unwrap_or_default().iter().map(AgentEntry::of)
     }
 
     /// The agent with this name.
-    pub(super) fn entry(&self, name: &str) -> Option<Entry<'_>> {
+    pub(super) fn entry(&self, name: &str) -> Option<AgentEntry<'_>> {
         self.entries().find(|entry| entry.name() == name)
     }
 
@@ -337,20 +337,20 @@ impl Node {
 
 /// An agent in the settings.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::cli) struct Entry<'d> {
+pub(in crate::cli) struct AgentEntry<'d> {
     member: &'d ObjectProp<'d>,
 }
 
 /// The command in an entry.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::cli) struct Command<'d> {
+pub(in crate::cli) struct AgentCommand<'d> {
     pub(super) program: &'d StringLit<'d>,
     /// Where the member with the program begins.
     pub(super) member: usize,
     pub(super) arguments: Option<&'d ObjectProp<'d>>,
 }
 
-impl<'d> Entry<'d> {
+impl<'d> AgentEntry<'d> {
     fn of(member: &'d ObjectProp<'d>) -> Self {
         Self { member }
     }
@@ -370,7 +370,7 @@ impl<'d> Entry<'d> {
     }
 
     /// Its command; none if the editor knows the agent by its name, or the entry has no known form.
-    pub(in crate::cli) fn command(self) -> Option<Command<'d>> {
+    pub(in crate::cli) fn command(self) -> Option<AgentCommand<'d>> {
         let member = self.member("command")?;
         let arguments = self.member("args");
         if arguments.is_some_and(|arguments| arguments.value.as_array().is_none()) {
@@ -380,7 +380,7 @@ impl<'d> Entry<'d> {
         if program.value.trim().is_empty() {
             return None;
         }
-        Some(Command {
+        Some(AgentCommand {
             program,
             member: member.range.start,
             arguments,
@@ -394,7 +394,7 @@ impl<'d> Entry<'d> {
     }
 }
 
-impl<'d> Command<'d> {
+impl<'d> AgentCommand<'d> {
     /// The program.
     pub(in crate::cli) fn program(&self) -> &'d str {
         &self.program.value

@@ -19,7 +19,7 @@ pub(in crate::cli) enum Editor {
 
 /// Where programs keep their settings.
 #[derive(Debug)]
-pub(in crate::cli) struct Folders {
+pub(in crate::cli) struct EditorFolders {
     home: PathBuf,
     /// `~/.config`, or what takes its place.
     config: PathBuf,
@@ -27,7 +27,7 @@ pub(in crate::cli) struct Folders {
     native: PathBuf,
 }
 
-impl Folders {
+impl EditorFolders {
     /// The folders of the user; none if the home folder is unknown.
     pub(in crate::cli) fn of_user() -> Option<Self> {
         let home = std::env::home_dir().filter(|home| home.is_absolute())?;
@@ -86,7 +86,7 @@ impl Editor {
 
     /// Its files with agents in JSON, each with whether the editor is here: the first is the usual
     /// one.
-    pub(in crate::cli) fn files(self, folders: &Folders) -> Vec<(PathBuf, bool)> {
+    pub(in crate::cli) fn files(self, folders: &EditorFolders) -> Vec<(PathBuf, bool)> {
         match self {
             Self::Zed => {
                 // Outside of Windows, Zed follows XDG, except on macOS.
@@ -115,7 +115,7 @@ impl Editor {
     }
 
     /// Whether the user has settings for it, of whatever kind.
-    pub(in crate::cli) fn is_here(self, folders: &Folders) -> bool {
+    pub(in crate::cli) fn is_here(self, folders: &EditorFolders) -> bool {
         let (home, config) = (&folders.home, &folders.config);
         match self {
             Self::Zed | Self::Jetbrains => self.files(folders).iter().any(|(_, here)| *here),

@@ -19,16 +19,16 @@ use super::exit::Failure;
 use super::global::Global;
 use super::known_agents::{command_of, with_npx};
 use super::programs::{Rejoin, on_path};
-use super::store;
+use super::store_path;
 use super::term::{
     ACTIVE, FAINT, ID, Look, Output, PLAIN, STRONG, Span, WRONG, ask, note, printable, report,
     stdin_is_terminal, width, wrap,
 };
-use secrets::Secrets;
-use wrapping::{Change, Outcome, Wrapper};
+use secrets::SettingsSecrets;
+use wrapping::{ChangedSettings, EntryOutcome, Wrapper};
 
-pub(super) use document::{Command, Document, Entry};
-pub(super) use editor::{Editor, Folders};
+pub(super) use document::{AgentCommand, AgentEntry, Document};
+pub(super) use editor::{Editor, EditorFolders};
 pub(super) use file::SettingsFile;
 pub(super) use wrapping::has_twin;
 
@@ -53,14 +53,14 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
-    let folders = Folders::of_user().ok_or_else(|| {
+    let folders = EditorFolders::of_user().ok_or_else(|| {
         Failure::new("cannot find the settings of editors: the home folder is unknown")
     })?;
     let rejoin = Rejoin::this()?;
     let options = match global.store().filter(|_| global.names_store()) {
         Some(_) => vec![
             "--store".to_owned(),
-            store::root(global)?.display().to_string(),
+            store_path::root(global)?.display().to_string(),
         ],
         None => Vec::new(),
     };
@@ -113,7 +113,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
 /// The state of a run of the command.
 struct Setup<'a> {
     args: &'a Args,
-    folders: &'a Folders,
+    folders: &'a EditorFolders,
     rejoin: &'a Rejoin,
     options: &'a [String],
 }
@@ -174,7 +174,7 @@ impl Setup<'_> {
             );
             Failure::new(why).hint("correct the entries in the editor")
         })?;
-        let secrets = Secrets::of([&document, &changed]);
+        let secrets = SettingsSecrets::of([&document, &changed]);
         output.line("")?;
         show(old, &change.text, &secrets, output)?;
         if self.args.dry_run {
@@ -201,7 +201,7 @@ impl Setup<'_> {
         ))
     }
 
-    fn wrap(&self, editor: Editor, document: &Document<'_>) -> Change {
+    fn wrap(&self, editor: Editor, document: &Document<'_>) -> ChangedSettings {
         let resolve = |program: &str| {
             let path = self.folders.whole(program);
             let found = if program.contains(['/', '\\']) {
@@ -231,7 +231,7 @@ impl Setup<'_> {
     }
 
     /// Reports that there is nothing to change.
-    fn nothing(&self, change: &Change, output: &mut Output) -> Result<(), Failure> {
+    fn nothing(&self, change: &ChangedSettings, output: &mut Output) -> Result<(), Failure> {
         output.say(if self.args.undo {
             "  no agent here is wrapped by `rejoin setup`"
         } else if change.entries.is_empty() {
@@ -329,20 +329,20 @@ fn is_empty(text: &str) -> bool {
     bare == "{}"
 }
 
-fn describe(outcome: Outcome) -> &'static str {
+fn describe(outcome: EntryOutcome) -> &'static str {
     match outcome {
-        Outcome::Wrapped => "rejoin is put in front of it",
-        Outcome::WrappedMissing => "rejoin is put in front of it; its program is not on PATH",
-        Outcome::Added => "is new",
-        Outcome::Already => "has rejoin already",
-        Outcome::Corrected => "the path of rejoin is corrected",
-        Outcome::NoCommand => "is installed by the editor, its command is unknown: left alone",
-        Outcome::NoAcp => {
+        EntryOutcome::Wrapped => "rejoin is put in front of it",
+        EntryOutcome::WrappedMissing => "rejoin is put in front of it; its program is not on PATH",
+        EntryOutcome::Added => "is new",
+        EntryOutcome::Already => "has rejoin already",
+        EntryOutcome::Corrected => "the path of rejoin is corrected",
+        EntryOutcome::NoCommand => "is installed by the editor, its command is unknown: left alone",
+        EntryOutcome::NoAcp => {
             "speaks no ACP with these arguments: left alone, `rejoin doctor` says what to start"
         }
-        Outcome::Unclear => "has no `command` that can be changed: left alone",
-        Outcome::Unwrapped => "rejoin is taken away",
-        Outcome::Removed => "was added by `rejoin setup`, and is removed",
+        EntryOutcome::Unclear => "has no `command` that can be changed: left alone",
+        EntryOutcome::Unwrapped => "rejoin is taken away",
+        EntryOutcome::Removed => "was added by `rejoin setup`, and is removed",
     }
 }
 
@@ -366,7 +366,12 @@ fn fitted(line: &str, look: &Look) -> Vec<String> {
 }
 
 /// Prints what differs between two texts, without secrets.
-fn show(old: &str, new: &str, secrets: &Secrets, output: &mut Output) -> Result<(), Failure> {
+fn show(
+    old: &str,
+    new: &str,
+    secrets: &SettingsSecrets,
+    output: &mut Output,
+) -> Result<(), Failure> {
     let Some(patch) = patch("settings", Some(old), new) else {
         return Ok(());
     };

@@ -26,12 +26,12 @@ static MEMBER: LazyLock<Option<Regex>> = LazyLock::new(|| {
 
 /// The secrets in settings.
 #[derive(Debug, Default)]
-pub(super) struct Secrets {
+pub(super) struct SettingsSecrets {
     /// Strings as they are written, and what is shown in their place.
     strings: Vec<(String, String)>,
 }
 
-impl Secrets {
+impl SettingsSecrets {
     /// The secrets in these settings.
     pub(super) fn of<'d>(documents: impl IntoIterator<Item = &'d Document<'d>>) -> Self {
         let mut secrets = Self::default();
@@ -141,7 +141,7 @@ mod tests {
 
     fn shown(text: &str) -> String {
         let document = Document::parse(text).unwrap();
-        let secrets = Secrets::of([&document]);
+        let secrets = SettingsSecrets::of([&document]);
         let lines: Vec<_> = text.lines().map(|line| secrets.masked(line)).collect();
         lines.join("\n")
     }

@@ -6,14 +6,14 @@ use jsonc_parser::common::Ranged;
 use crate::engine::known::{Known, known};
 use crate::json;
 
-use super::document::{Command, Document, Edit, Entry, Node};
+use super::document::{AgentCommand, AgentEntry, Document, Edit, Node};
 
 /// The suffix of entries that `setup` adds, behind the names of their agents.
 const SUFFIX: &str = " (rejoin)";
 
 /// The outcome for an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum EntryOutcome {
     /// The agent now runs behind rejoin.
     Wrapped,
     /// The agent now runs behind rejoin, but its program was not found.
@@ -38,9 +38,9 @@ pub(super) enum Outcome {
 
 /// Changed settings.
 #[derive(Debug)]
-pub(super) struct Change {
+pub(super) struct ChangedSettings {
     pub(super) text: String,
-    pub(super) entries: Vec<(String, Outcome)>,
+    pub(super) entries: Vec<(String, EntryOutcome)>,
 }
 
 /// How entries are wrapped.
@@ -54,7 +54,7 @@ pub(super) struct Wrapper<'a> {
     /// The whole path of an agent's program, if it is found.
     pub(super) resolve: &'a dyn Fn(&str) -> Option<String>,
     /// Whether a command is known not to speak ACP.
-    pub(super) speaks_no_acp: &'a dyn Fn(&Command<'_>) -> bool,
+    pub(super) speaks_no_acp: &'a dyn Fn(&AgentCommand<'_>) -> bool,
     /// Whether there is no longer a program with this path.
     pub(super) is_gone: &'a dyn Fn(&str) -> bool,
     /// The command of an agent; the flag says whether it may be installed for this.
@@ -64,7 +64,7 @@ pub(super) struct Wrapper<'a> {
 impl Wrapper<'_> {
     /// Puts rejoin in front of all agents that start by a command, and adds an entry for each that
     /// the editor installs itself; if there is no agent, for each that is installed.
-    pub(super) fn wrap(&self, document: &Document<'_>) -> Change {
+    pub(super) fn wrap(&self, document: &Document<'_>) -> ChangedSettings {
         let mut edits = Vec::new();
         let mut entries = Vec::new();
         let mut added = Vec::new();
@@ -73,18 +73,18 @@ impl Wrapper<'_> {
             if let Some(command) = entry.command() {
                 let outcome = if command.is_rejoin() && (self.is_gone)(command.program()) {
                     edits.push(self.corrected(&command));
-                    Outcome::Corrected
+                    EntryOutcome::Corrected
                 } else if command.starts_rejoin() {
-                    Outcome::Already
+                    EntryOutcome::Already
                 } else if (self.speaks_no_acp)(&command) {
-                    Outcome::NoAcp
+                    EntryOutcome::NoAcp
                 } else {
                     let found = (self.resolve)(command.program());
                     let agent = found.as_deref().unwrap_or(command.program());
                     edits.extend(self.wrapped(document, &command, agent));
                     match found {
-                        Some(_) => Outcome::Wrapped,
-                        None => Outcome::WrappedMissing,
+                        Some(_) => EntryOutcome::Wrapped,
+                        None => EntryOutcome::WrappedMissing,
                     }
                 };
                 entries.push((name, outcome));
@@ -92,7 +92,7 @@ impl Wrapper<'_> {
             }
             let known = entry.is_installed_by_editor().then(|| Known::called(&name));
             let Some(known) = known else {
-                entries.push((name, Outcome::Unclear));
+                entries.push((name, EntryOutcome::Unclear));
                 continue;
             };
             let new = known.filter(|_| !has_twin(document, entry));
@@ -102,7 +102,7 @@ impl Wrapper<'_> {
                 (_, Some(new)) if added.iter().any(|(name, _)| *name == new.0) => {}
                 (_, Some(new)) => added.push(new),
                 (Some(_), None) if new.is_none() => {}
-                _ => entries.push((name, Outcome::NoCommand)),
+                _ => entries.push((name, EntryOutcome::NoCommand)),
             }
         }
         if document.entries().next().is_none() {
@@ -112,12 +112,16 @@ impl Wrapper<'_> {
                     .filter_map(|known| self.entry_for(known, false, None)),
             );
         }
-        entries.extend(added.iter().map(|(name, _)| (name.clone(), Outcome::Added)));
+        entries.extend(
+            added
+                .iter()
+                .map(|(name, _)| (name.clone(), EntryOutcome::Added)),
+        );
         if !added.is_empty() {
             edits.push(added_to(document, added));
         }
         let text = document.edited(edits);
-        Change { text, entries }
+        ChangedSettings { text, entries }
     }
 
     /// The words before the agent's own arguments.
@@ -127,7 +131,12 @@ impl Wrapper<'_> {
         words.map(json::quoted).collect()
     }
 
-    fn wrapped(&self, document: &Document<'_>, command: &Command<'_>, agent: &str) -> Vec<Edit> {
+    fn wrapped(
+        &self,
+        document: &Document<'_>,
+        command: &AgentCommand<'_>,
+        agent: &str,
+    ) -> Vec<Edit> {
         let words = self.words(agent);
         let program = command.program.range;
         let (at, text) = match (command.array(), command.elements().first()) {
@@ -150,7 +159,7 @@ impl Wrapper<'_> {
     }
 
     /// The edit that starts rejoin, wherever it is now.
-    fn corrected(&self, command: &Command<'_>) -> Edit {
+    fn corrected(&self, command: &AgentCommand<'_>) -> Edit {
         let program = command.program.range;
         Edit {
             range: program.start..program.end,
@@ -177,7 +186,7 @@ impl Wrapper<'_> {
 }
 
 /// Whether an entry that the editor installs has one with rejoin beside it.
-pub(in crate::cli) fn has_twin(document: &Document<'_>, entry: Entry<'_>) -> bool {
+pub(in crate::cli) fn has_twin(document: &Document<'_>, entry: AgentEntry<'_>) -> bool {
     let known = Known::called(entry.name()).filter(|_| entry.is_installed_by_editor());
     known.is_some_and(|known| document.entry(&title(known)).is_some())
 }
@@ -200,7 +209,7 @@ fn added_to(document: &Document<'_>, added: Vec<(String, Node)>) -> Edit {
 
 /// Takes rejoin away from the agents that it wraps. What was there before `setup` is taken from the
 /// files that `setup` has kept, the newest first.
-pub(super) fn unwrap(document: &Document<'_>, kept: &[Document<'_>]) -> Change {
+pub(super) fn unwrap(document: &Document<'_>, kept: &[Document<'_>]) -> ChangedSettings {
     let mut edits = Vec::new();
     let mut entries = Vec::new();
     let mut removed = Vec::new();
@@ -226,20 +235,20 @@ pub(super) fn unwrap(document: &Document<'_>, kept: &[Document<'_>]) -> Change {
         });
         if plain.is_none() && name.ends_with(SUFFIX) {
             removed.push(name);
-            entries.push((name.to_owned(), Outcome::Removed));
+            entries.push((name.to_owned(), EntryOutcome::Removed));
         } else {
             edits.extend(unwrapped(document, &command, agent, plain));
-            entries.push((name.to_owned(), Outcome::Unwrapped));
+            entries.push((name.to_owned(), EntryOutcome::Unwrapped));
         }
     }
     if !removed.is_empty() {
         edits.extend(without(document, &removed, kept));
     }
     let text = document.edited(edits);
-    Change { text, entries }
+    ChangedSettings { text, entries }
 }
 
-fn is_wrapped(entry: Entry<'_>) -> bool {
+fn is_wrapped(entry: AgentEntry<'_>) -> bool {
     entry
         .command()
         .is_some_and(|command| command.wrapped().is_some())
@@ -248,13 +257,13 @@ fn is_wrapped(entry: Entry<'_>) -> bool {
 /// The edits that start the agent itself, which is the argument with this number.
 fn unwrapped(
     document: &Document<'_>,
-    command: &Command<'_>,
+    command: &AgentCommand<'_>,
     agent: usize,
-    before: Option<(&Document<'_>, Command<'_>)>,
+    before: Option<(&Document<'_>, AgentCommand<'_>)>,
 ) -> Vec<Edit> {
     let elements = command.elements();
     // The user may wrap another program now.
-    let wraps = |before: &Command<'_>| {
+    let wraps = |before: &AgentCommand<'_>| {
         command
             .agent()
             .next()

@@ -13,9 +13,9 @@ pub(in crate::cli) type Span = (Style, String);
 
 /// A line on a terminal. No text in it affects the terminal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::cli) struct Line(Vec<Span>);
+pub(in crate::cli) struct StyledLine(Vec<Span>);
 
-impl Line {
+impl StyledLine {
     /// A line in one style.
     pub(in crate::cli) fn new(style: Style, text: &str) -> Self {
         let mut line = Self::default();

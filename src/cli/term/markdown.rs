@@ -3,18 +3,18 @@
 use anstyle::Style;
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-use super::line::{Line, Span};
+use super::line::{Span, StyledLine};
 use super::style::{CODE, EMPHASIS, FAINT, HEADING, PLAIN, STRONG, of_sign};
 use super::width::{pad, width};
 use super::wrap::wrap;
 
 /// The lines of a Markdown text, at most `room` columns wide, except for code.
-pub(in crate::cli) fn markdown(text: &str, room: usize) -> Vec<Line> {
+pub(in crate::cli) fn markdown(text: &str, room: usize) -> Vec<StyledLine> {
     let options =
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    let mut painter = Painter {
+    let mut painter = MarkdownPainter {
         room,
-        ..Painter::default()
+        ..MarkdownPainter::default()
     };
     for event in Parser::new_ext(text, options) {
         painter.event(event);
@@ -31,9 +31,9 @@ struct Prefix {
 }
 
 #[derive(Default)]
-struct Painter {
+struct MarkdownPainter {
     room: usize,
-    lines: Vec<Line>,
+    lines: Vec<StyledLine>,
     /// The text of the current paragraph.
     spans: Vec<Span>,
     styles: Vec<Style>,
@@ -50,7 +50,7 @@ struct Painter {
     gap: bool,
 }
 
-impl Painter {
+impl MarkdownPainter {
     fn event(&mut self, event: Event<'_>) {
         match event {
             Event::Start(tag) => self.start(tag),
@@ -69,7 +69,7 @@ impl Painter {
             Event::Rule => {
                 self.begin_block();
                 let room = self.room_inside();
-                self.line(Line::new(FAINT, &"─".repeat(room.min(40))));
+                self.line(StyledLine::new(FAINT, &"─".repeat(room.min(40))));
                 self.gap = true;
             }
             Event::TaskListMarker(done) => self.put(if done { "[x] " } else { "[ ] " }),
@@ -220,7 +220,7 @@ impl Painter {
                     prefix.push_str(rest);
                 }
             }
-            self.lines.push(Line::new(FAINT, prefix.trim_end()));
+            self.lines.push(StyledLine::new(FAINT, prefix.trim_end()));
         }
     }
 
@@ -236,12 +236,12 @@ impl Painter {
             return;
         }
         for line in wrap(&spans, Some(self.room_inside())) {
-            self.line(Line::of(line));
+            self.line(StyledLine::of(line));
         }
     }
 
-    fn line(&mut self, line: Line) {
-        let mut prefix = Line::default();
+    fn line(&mut self, line: StyledLine) {
+        let mut prefix = StyledLine::default();
         for Prefix { first, rest } in &mut self.prefixes {
             prefix.push(FAINT, first.as_ref().unwrap_or(rest));
             *first = None;
@@ -257,7 +257,7 @@ impl Painter {
             let sign = text.chars().next().filter(|_| is_change);
             let style = sign.map_or(CODE, of_sign);
             let text = text.replace('\t', "    ");
-            self.line(Line::new(style, &text).behind(Line::new(PLAIN, "  ")));
+            self.line(StyledLine::new(style, &text).behind(StyledLine::new(PLAIN, "  ")));
         }
         self.gap = true;
     }
@@ -283,11 +283,14 @@ impl Painter {
             });
             let text = cells.collect::<Vec<_>>().join(" │ ");
             for line in wrap(&[(style, text)], Some(self.room_inside())) {
-                self.line(Line::of(line));
+                self.line(StyledLine::of(line));
             }
             if at == 0 {
                 let all = widths.iter().sum::<usize>() + columns.saturating_sub(1) * 3;
-                self.line(Line::new(FAINT, &"─".repeat(all.min(self.room_inside()))));
+                self.line(StyledLine::new(
+                    FAINT,
+                    &"─".repeat(all.min(self.room_inside())),
+                ));
             }
         }
         self.gap = true;

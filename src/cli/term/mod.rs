@@ -15,7 +15,7 @@ mod wrap;
 
 pub(super) use ask::{Progress, answers, ask, busy, confirm, stdin_is_terminal, wait_for_enter};
 pub(super) use count::{count, masked_keys};
-pub(super) use line::{Line, Span};
+pub(super) use line::{Span, StyledLine};
 pub(super) use markdown::markdown;
 pub(super) use note::{note, report};
 pub(super) use output::Output;

@@ -12,21 +12,21 @@ use std::thread;
 use crate::cli::exit::Failure;
 use crate::cli::open;
 use crate::cli::page_file;
-use crate::cli::term::{BAD, Line, Look, Output};
+use crate::cli::term::{BAD, Look, Output, StyledLine};
 use crate::export::Options;
 use crate::export::parts::{self, Choice};
 use crate::index::{Archived, Catalog, Filter, Listed, Search};
 use crate::store::Store;
 use crate::sys::{SessionId, Timestamp};
 
-use super::context::{Context, OtherTools, read};
+use super::context::{CommandContext, OtherTools, read};
 use super::delete::to_trash;
 use super::list;
-use super::named::Short;
+use super::named::ShortIds;
 use super::show;
-use super::show::painter::Painter;
-use screen::{Input, Screen};
-use state::{Action, Picker, Row};
+use super::show::painter::ConversationPainter;
+use screen::{Screen, ScreenInput};
+use state::{Picker, PickerAction, PickerRow};
 
 /// How many sessions the index looks for.
 const HITS: usize = 200;
@@ -35,7 +35,7 @@ const WORDS: usize = 64 * 1024 * 1024;
 /// Of a longer log there is no preview, in bytes.
 const LONGEST: u64 = 32 * 1024 * 1024;
 
-pub(super) fn run(context: &Context<'_>, output: &mut Output) -> Result<(), Failure> {
+pub(super) fn run(context: &CommandContext<'_>, output: &mut Output) -> Result<(), Failure> {
     let filter = Filter {
         archived: Archived::Include,
         ..Filter::default()
@@ -54,7 +54,7 @@ pub(super) fn run(context: &Context<'_>, output: &mut Output) -> Result<(), Fail
     let picker = Picker::new(rows.collect(), columns, lines);
     let listed = listed.into_iter().map(|one| (one.id.clone(), one));
     let screen = Screen::enter(look.colour).map_err(|error| broken(&error))?;
-    let mut session = Session {
+    let mut session = PickerScreen {
         context,
         listed: listed.collect(),
         screen,
@@ -69,7 +69,7 @@ fn broken(error: &io::Error) -> Failure {
     Failure::new(format!("cannot use the terminal: {error}"))
 }
 
-fn row(session: &Listed, short: Short, look: &Look, now: Timestamp) -> Row {
+fn row(session: &Listed, short: ShortIds, look: &Look, now: Timestamp) -> PickerRow {
     let summary = &session.summary;
     let shown = list::row(session, short, look, now);
     let words = [
@@ -80,7 +80,7 @@ fn row(session: &Listed, short: Short, look: &Look, now: Timestamp) -> Row {
         &summary.cwd,
     ];
     let kept = summary.tool.as_ref();
-    Row {
+    PickerRow {
         id: session.id.clone(),
         words: words.join("\n").to_lowercase(),
         kept: kept.map(|tool| {
@@ -92,16 +92,16 @@ fn row(session: &Listed, short: Short, look: &Look, now: Timestamp) -> Row {
 }
 
 /// The picker while it is on the screen.
-struct Session<'a> {
-    context: &'a Context<'a>,
+struct PickerScreen<'a> {
+    context: &'a CommandContext<'a>,
     listed: HashMap<SessionId, Listed>,
     screen: Screen,
     picker: Picker,
-    previews: Worker<(SessionId, usize, usize), (SessionId, Vec<Line>)>,
+    previews: Worker<(SessionId, usize, usize), (SessionId, Vec<StyledLine>)>,
     searches: Worker<String, (String, Vec<SessionId>)>,
 }
 
-impl Session<'_> {
+impl PickerScreen<'_> {
     fn run(&mut self, output: &mut Output) -> Result<(), Failure> {
         loop {
             if let Some(preview) = self.picker.wants_preview() {
@@ -120,19 +120,19 @@ impl Session<'_> {
             let frame = self.picker.frame();
             self.screen.draw(&frame).map_err(|error| broken(&error))?;
             let action = match self.screen.input().map_err(|error| broken(&error))? {
-                Input::Key(key) => self.picker.key(key),
-                Input::Size => {
+                ScreenInput::Key(key) => self.picker.key(key),
+                ScreenInput::Size => {
                     let (columns, lines) = Screen::size().map_err(|error| broken(&error))?;
                     self.picker.resize(columns, lines);
                     self.previews.forget();
                     None
                 }
-                Input::End => return Ok(()),
-                Input::None => None,
+                ScreenInput::End => return Ok(()),
+                ScreenInput::None => None,
             };
             match action {
                 None => {}
-                Some(Action::Quit) => return Ok(()),
+                Some(PickerAction::Quit) => return Ok(()),
                 Some(action) => {
                     if let Err(failure) = self.perform(action, output) {
                         self.picker.say(failure.message());
@@ -154,10 +154,10 @@ impl Session<'_> {
         self.picker.set_states(states);
     }
 
-    fn perform(&mut self, action: Action, output: &mut Output) -> Result<(), Failure> {
+    fn perform(&mut self, action: PickerAction, output: &mut Output) -> Result<(), Failure> {
         match action {
-            Action::Quit => {}
-            Action::Show(id) => {
+            PickerAction::Quit => {}
+            PickerAction::Show(id) => {
                 let mut reader = self.context.read(&id)?;
                 Screen::lend().map_err(|error| broken(&error))?;
                 let no_end = show::no_end(self.context, &id);
@@ -165,7 +165,7 @@ impl Session<'_> {
                 self.screen.take().map_err(|error| broken(&error))?;
                 shown?;
             }
-            Action::Open(id) => {
+            PickerAction::Open(id) => {
                 let path = open::write_page(&mut self.context.read(&id)?, None)?;
                 self.picker.say(&if page_file::show(&path) {
                     "The page is open in the browser.".to_owned()
@@ -174,13 +174,13 @@ impl Session<'_> {
                     format!("No browser can be opened here; the page is {path}")
                 });
             }
-            Action::Copy(id) => {
+            PickerAction::Copy(id) => {
                 Screen::copy(id.as_str()).map_err(|error| broken(&error))?;
                 self.picker.say(&format!(
                     "{id} is in the clipboard, if the terminal allows it."
                 ));
             }
-            Action::Delete(id) => {
+            PickerAction::Delete(id) => {
                 to_trash(self.context, &id)?;
                 self.picker.remove(&id);
                 let how = "It is in the trash; `rejoin restore last` brings it back.";
@@ -250,7 +250,7 @@ fn previewer(
     store: Store,
     tools: Option<Arc<OtherTools>>,
     look: Look,
-) -> impl Fn(&(SessionId, usize, usize)) -> (SessionId, Vec<Line>) + Send + 'static {
+) -> impl Fn(&(SessionId, usize, usize)) -> (SessionId, Vec<StyledLine>) + Send + 'static {
     move |(id, columns, lines)| {
         let look = Look {
             width: *columns,
@@ -258,7 +258,7 @@ fn previewer(
             ..look.clone()
         };
         let shown = preview(&store, tools.as_deref(), id, &look, *lines);
-        let shown = shown.unwrap_or_else(|error| vec![Line::new(BAD, &error)]);
+        let shown = shown.unwrap_or_else(|error| vec![StyledLine::new(BAD, &error)]);
         (id.clone(), shown)
     }
 }
@@ -269,7 +269,7 @@ fn preview(
     id: &SessionId,
     look: &Look,
     lines: usize,
-) -> Result<Vec<Line>, String> {
+) -> Result<Vec<StyledLine>, String> {
     let size = store.len_of(id).map_err(|error| error.to_string())?;
     if let Some(size) = size.filter(|size| *size > LONGEST) {
         let size = size / 1024 / 1024;
@@ -277,7 +277,7 @@ fn preview(
     }
     let read = read(store, tools, id);
     let mut reader = read.map_err(|failure| failure.message().to_owned())?;
-    let (mut shown, mut painter) = (Vec::<Line>::new(), Painter::new(look));
+    let (mut shown, mut painter) = (Vec::<StyledLine>::new(), ConversationPainter::new(look));
     let options = Options {
         last: Some(1),
         ..Options::default()
@@ -289,8 +289,10 @@ fn preview(
     parts::read(&mut reader, choice, &mut |part| {
         for line in painter.part(part) {
             // A single blank line is enough.
-            let repeats = shown.last().is_none_or(|last| *last == Line::default());
-            if shown.len() < lines && !(repeats && line == Line::default()) {
+            let repeats = shown
+                .last()
+                .is_none_or(|last| *last == StyledLine::default());
+            if shown.len() < lines && !(repeats && line == StyledLine::default()) {
                 shown.push(line);
             }
         }

@@ -16,8 +16,8 @@ use crossterm::terminal::{
 };
 use crossterm::{cursor, execute, queue};
 
-use super::state::Key;
-use crate::cli::term::Line;
+use super::state::PickerKey;
+use crate::cli::term::StyledLine;
 use crate::protocol::v2::base64;
 
 /// How long to wait for a key before looking for other news.
@@ -26,8 +26,8 @@ const WAIT: Duration = Duration::from_millis(100);
 type Hook = dyn Fn(&panic::PanicHookInfo<'_>) + Send + Sync;
 
 /// An event on the terminal.
-pub(super) enum Input {
-    Key(Key),
+pub(super) enum ScreenInput {
+    Key(PickerKey),
     /// The terminal has another size.
     Size,
     /// Nothing that matters.
@@ -86,7 +86,7 @@ impl Screen {
     }
 
     /// Shows these lines. Only those that changed are drawn.
-    pub(super) fn draw(&mut self, frame: &[Line]) -> io::Result<()> {
+    pub(super) fn draw(&mut self, frame: &[StyledLine]) -> io::Result<()> {
         let mut out = io::stdout();
         let lines: Vec<String> = frame.iter().map(|line| line.text(self.colour)).collect();
         if self.shown.len() != lines.len() {
@@ -105,20 +105,20 @@ impl Screen {
     }
 
     /// Waits a moment for input.
-    pub(super) fn input(&mut self) -> io::Result<Input> {
+    pub(super) fn input(&mut self) -> io::Result<ScreenInput> {
         if self.signals.have_come() {
-            return Ok(Input::End);
+            return Ok(ScreenInput::End);
         }
         if !event::poll(WAIT)? {
-            return Ok(Input::None);
+            return Ok(ScreenInput::None);
         }
         Ok(match event::read()? {
-            Event::Resize(..) => Input::Size,
+            Event::Resize(..) => ScreenInput::Size,
             Event::Key(key) if key.kind != KeyEventKind::Release => {
                 let control = key.modifiers.contains(KeyModifiers::CONTROL);
-                key_of(key.code, control).map_or(Input::None, Input::Key)
+                key_of(key.code, control).map_or(ScreenInput::None, ScreenInput::Key)
             }
-            _ => Input::None,
+            _ => ScreenInput::None,
         })
     }
 
@@ -146,20 +146,20 @@ fn give_back() -> io::Result<()> {
     disable_raw_mode().and(shown)
 }
 
-fn key_of(code: KeyCode, control: bool) -> Option<Key> {
+fn key_of(code: KeyCode, control: bool) -> Option<PickerKey> {
     Some(match code {
-        KeyCode::Up => Key::Up,
-        KeyCode::Down => Key::Down,
-        KeyCode::PageUp => Key::PageUp,
-        KeyCode::PageDown => Key::PageDown,
-        KeyCode::Home => Key::Home,
-        KeyCode::End => Key::End,
-        KeyCode::Enter => Key::Enter,
-        KeyCode::Esc => Key::Escape,
-        KeyCode::Tab => Key::Tab,
-        KeyCode::Backspace => Key::Backspace,
-        KeyCode::Char(c) if control => Key::Control(c),
-        KeyCode::Char(c) => Key::Char(c),
+        KeyCode::Up => PickerKey::Up,
+        KeyCode::Down => PickerKey::Down,
+        KeyCode::PageUp => PickerKey::PageUp,
+        KeyCode::PageDown => PickerKey::PageDown,
+        KeyCode::Home => PickerKey::Home,
+        KeyCode::End => PickerKey::End,
+        KeyCode::Enter => PickerKey::Enter,
+        KeyCode::Esc => PickerKey::Escape,
+        KeyCode::Tab => PickerKey::Tab,
+        KeyCode::Backspace => PickerKey::Backspace,
+        KeyCode::Char(c) if control => PickerKey::Control(c),
+        KeyCode::Char(c) => PickerKey::Char(c),
         _ => return None,
     })
 }

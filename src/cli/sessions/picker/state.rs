@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use anstyle::{Effects, Style};
 
-use crate::cli::sessions::table::{self, Table};
-use crate::cli::term::{FAINT, Line, PLAIN, STRONG, WAITING, cut, wrap};
+use crate::cli::sessions::table::{self, SessionTable};
+use crate::cli::term::{FAINT, PLAIN, STRONG, StyledLine, WAITING, cut, wrap};
 use crate::sys::SessionId;
 
 /// From this width on the preview is beside the list, otherwise below it.
@@ -21,7 +21,7 @@ const TYPING_KEYS: &str = "type titles or words · Enter show · Tab keep · Esc
 
 /// A key, or several at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Key {
+pub(super) enum PickerKey {
     Up,
     Down,
     PageUp,
@@ -39,7 +39,7 @@ pub(super) enum Key {
 
 /// The action that a key requests, besides a change of the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum PickerAction {
     Quit,
     Show(SessionId),
     Open(SessionId),
@@ -49,9 +49,9 @@ pub(super) enum Action {
 
 /// A session in the list. Its texts are printable and on one line.
 #[derive(Clone, Debug)]
-pub(super) struct Row {
+pub(super) struct PickerRow {
     pub(super) id: SessionId,
-    pub(super) shown: table::Row,
+    pub(super) shown: table::TableRow,
     /// Why it cannot be deleted.
     pub(super) kept: Option<String>,
     /// The text that is searched at once, in lower case.
@@ -63,8 +63,8 @@ pub(super) struct Row {
 /// The list, the search and the preview.
 #[derive(Debug, Default)]
 pub(super) struct Picker {
-    rows: Vec<Row>,
-    table: Table,
+    rows: Vec<PickerRow>,
+    table: SessionTable,
     /// The rows that match the search, in the order in which they are shown.
     found: Vec<usize>,
     query: String,
@@ -79,11 +79,11 @@ pub(super) struct Picker {
     note: String,
     columns: usize,
     lines: usize,
-    preview: Option<(SessionId, Vec<Line>)>,
+    preview: Option<(SessionId, Vec<StyledLine>)>,
 }
 
 impl Picker {
-    pub(super) fn new(rows: Vec<Row>, columns: usize, lines: usize) -> Self {
+    pub(super) fn new(rows: Vec<PickerRow>, columns: usize, lines: usize) -> Self {
         let mut picker = Self {
             found: (0..rows.len()).collect(),
             rows,
@@ -105,38 +105,38 @@ impl Picker {
     fn lay_out(&mut self) {
         let room = self.list_columns() - MARK;
         let rows = self.rows.iter().map(|row| &row.shown);
-        self.table = Table::of(room, "Used", rows);
+        self.table = SessionTable::of(room, "Used", rows);
     }
 
     /// A key was pressed.
-    pub(super) fn key(&mut self, key: Key) -> Option<Action> {
+    pub(super) fn key(&mut self, key: PickerKey) -> Option<PickerAction> {
         self.note.clear();
         if std::mem::take(&mut self.asks) {
-            let yes = matches!(key, Key::Char('y' | 'Y'));
-            return self.chosen().filter(|_| yes).map(Action::Delete);
+            let yes = matches!(key, PickerKey::Char('y' | 'Y'));
+            return self.chosen().filter(|_| yes).map(PickerAction::Delete);
         }
         let page = self.list_lines().max(2) - 1;
         match key {
-            Key::Control('c') => return Some(Action::Quit),
-            Key::Up | Key::Control('p') => self.chosen = self.chosen.saturating_sub(1),
-            Key::Down | Key::Control('n') => self.chosen += 1,
-            Key::PageUp => self.chosen = self.chosen.saturating_sub(page),
-            Key::PageDown => self.chosen += page,
-            Key::Home => self.chosen = 0,
-            Key::End => self.chosen = usize::MAX,
-            Key::Enter => return self.chosen().map(Action::Show),
+            PickerKey::Control('c') => return Some(PickerAction::Quit),
+            PickerKey::Up | PickerKey::Control('p') => self.chosen = self.chosen.saturating_sub(1),
+            PickerKey::Down | PickerKey::Control('n') => self.chosen += 1,
+            PickerKey::PageUp => self.chosen = self.chosen.saturating_sub(page),
+            PickerKey::PageDown => self.chosen += page,
+            PickerKey::Home => self.chosen = 0,
+            PickerKey::End => self.chosen = usize::MAX,
+            PickerKey::Enter => return self.chosen().map(PickerAction::Show),
             key if self.is_typing => self.typed(key),
-            Key::Escape if !self.query.is_empty() => {
+            PickerKey::Escape if !self.query.is_empty() => {
                 self.query.clear();
                 self.search();
             }
-            Key::Escape | Key::Char('q') => return Some(Action::Quit),
-            Key::Char('/') => self.is_typing = true,
-            Key::Char('k') => self.chosen = self.chosen.saturating_sub(1),
-            Key::Char('j') => self.chosen += 1,
-            Key::Char('o') => return self.chosen().map(Action::Open),
-            Key::Char('c') => return self.chosen().map(Action::Copy),
-            Key::Char('d') => match self.chosen_row().map(|row| row.kept.clone()) {
+            PickerKey::Escape | PickerKey::Char('q') => return Some(PickerAction::Quit),
+            PickerKey::Char('/') => self.is_typing = true,
+            PickerKey::Char('k') => self.chosen = self.chosen.saturating_sub(1),
+            PickerKey::Char('j') => self.chosen += 1,
+            PickerKey::Char('o') => return self.chosen().map(PickerAction::Open),
+            PickerKey::Char('c') => return self.chosen().map(PickerAction::Copy),
+            PickerKey::Char('d') => match self.chosen_row().map(|row| row.kept.clone()) {
                 Some(Some(why)) => self.note = why,
                 row => self.asks = row.is_some(),
             },
@@ -146,13 +146,13 @@ impl Picker {
         None
     }
 
-    fn typed(&mut self, key: Key) {
+    fn typed(&mut self, key: PickerKey) {
         match key {
-            Key::Char(c) => self.query.push(c),
-            Key::Backspace => _ = self.query.pop(),
-            Key::Control('u') => self.query.clear(),
-            Key::Tab => self.is_typing = false,
-            Key::Escape => {
+            PickerKey::Char(c) => self.query.push(c),
+            PickerKey::Backspace => _ = self.query.pop(),
+            PickerKey::Control('u') => self.query.clear(),
+            PickerKey::Tab => self.is_typing = false,
+            PickerKey::Escape => {
                 self.is_typing = false;
                 self.query.clear();
             }
@@ -165,7 +165,7 @@ impl Picker {
     fn search(&mut self) {
         let before = self.chosen();
         let query = self.query.to_lowercase();
-        let has_all = |row: &Row| {
+        let has_all = |row: &PickerRow| {
             query
                 .split_whitespace()
                 .all(|word| row.words.contains(word))
@@ -202,7 +202,7 @@ impl Picker {
         self.top = self.top.min(self.found.len().saturating_sub(lines));
     }
 
-    fn chosen_row(&self) -> Option<&Row> {
+    fn chosen_row(&self) -> Option<&PickerRow> {
         Some(&self.rows[*self.found.get(self.chosen)?])
     }
 
@@ -261,7 +261,7 @@ impl Picker {
         (!has).then_some((id, columns, lines))
     }
 
-    pub(super) fn set_preview(&mut self, id: SessionId, lines: Vec<Line>) {
+    pub(super) fn set_preview(&mut self, id: SessionId, lines: Vec<StyledLine>) {
         self.preview = Some((id, lines));
     }
 
@@ -304,15 +304,15 @@ impl Picker {
     }
 
     /// The whole screen, from top to bottom.
-    pub(super) fn frame(&self) -> Vec<Line> {
+    pub(super) fn frame(&self) -> Vec<StyledLine> {
         let count = format!("{} of {}", self.found.len(), self.rows.len());
         let mut head = if self.is_typing || !self.query.is_empty() {
-            let mut head = Line::new(STRONG, "Search: ");
+            let mut head = StyledLine::new(STRONG, "Search: ");
             head.push(PLAIN, &cut(&self.query, self.columns.saturating_sub(30)));
             head.push(FAINT, if self.is_typing { "▏ " } else { "  " });
             head
         } else {
-            Line::new(STRONG, "Sessions  ")
+            StyledLine::new(STRONG, "Sessions  ")
         };
         head.push(FAINT, &count);
         let mut frame = vec![head.cut(self.columns)];
@@ -327,7 +327,7 @@ impl Picker {
         for at in 0..self.list_lines() {
             let line = match self.found.get(self.top + at) {
                 Some(place) => self.row_line(&self.rows[*place], self.top + at == self.chosen),
-                None if at == 0 => Line::new(
+                None if at == 0 => StyledLine::new(
                     FAINT,
                     if self.rows.is_empty() {
                         "There are no sessions."
@@ -335,7 +335,7 @@ impl Picker {
                         "No session has these words."
                     },
                 ),
-                None => Line::default(),
+                None => StyledLine::default(),
             };
             if !self.is_wide() {
                 frame.push(line.cut(room));
@@ -348,18 +348,18 @@ impl Picker {
             frame.push(right.cut(self.columns - room - 3).behind(left));
         }
         if !self.is_wide() && frame.len() + 2 < self.lines {
-            frame.push(Line::new(FAINT, &"─".repeat(self.columns)));
+            frame.push(StyledLine::new(FAINT, &"─".repeat(self.columns)));
             let left = self.lines - 1 - frame.len();
             frame.extend(preview.iter().take(left).map(|line| line.cut(self.columns)));
         }
         let foot = self.foot();
-        frame.resize(self.lines - foot.len(), Line::default());
+        frame.resize(self.lines - foot.len(), StyledLine::default());
         frame.extend(foot);
         frame
     }
 
     /// The keys, a question or a message, in as many lines as it takes.
-    fn foot(&self) -> Vec<Line> {
+    fn foot(&self) -> Vec<StyledLine> {
         let (style, text) = if self.asks {
             (WAITING, "Move this session to the trash? y/N")
         } else if !self.note.is_empty() {
@@ -373,14 +373,17 @@ impl Picker {
         lines
             .into_iter()
             .take(self.lines / 2)
-            .map(Line::of)
+            .map(StyledLine::of)
             .collect()
     }
 
     /// A session's line.
-    fn row_line(&self, row: &Row, is_chosen: bool) -> Line {
+    fn row_line(&self, row: &PickerRow, is_chosen: bool) -> StyledLine {
         let mark = if is_chosen { "> " } else { "  " };
-        let line = self.table.row(&row.shown).behind(Line::new(PLAIN, mark));
+        let line = self
+            .table
+            .row(&row.shown)
+            .behind(StyledLine::new(PLAIN, mark));
         if is_chosen {
             line.marked(CHOSEN, self.list_columns())
         } else {

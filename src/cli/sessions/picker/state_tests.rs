@@ -8,15 +8,15 @@ fn id(n: usize) -> SessionId {
 }
 
 fn picker(titles: &[&str], columns: usize, lines: usize) -> Picker {
-    let rows = titles.iter().enumerate().map(|(n, title)| Row {
+    let rows = titles.iter().enumerate().map(|(n, title)| PickerRow {
         id: id(n),
-        shown: table::Row {
+        shown: table::TableRow {
             title: (*title).to_owned(),
             id: format!("5b0d{n:02}"),
             agent: "codex".to_owned(),
             when: format!("{n} min ago"),
             folder: "~/cache".to_owned(),
-            ..table::Row::default()
+            ..table::TableRow::default()
         },
         kept: (n == 3).then(|| "It is read-only: codex keeps it.".to_owned()),
         words: title.to_lowercase(),
@@ -34,23 +34,23 @@ const TITLES: [&str; 5] = [
 ];
 
 /// Presses keys: names, or letters.
-fn press(picker: &mut Picker, keys: &str) -> Option<Action> {
+fn press(picker: &mut Picker, keys: &str) -> Option<PickerAction> {
     let mut last = None;
     for key in keys.split_whitespace() {
         let key = match key {
-            "up" => Key::Up,
-            "down" => Key::Down,
-            "pgup" => Key::PageUp,
-            "pgdn" => Key::PageDown,
-            "home" => Key::Home,
-            "end" => Key::End,
-            "enter" => Key::Enter,
-            "esc" => Key::Escape,
-            "tab" => Key::Tab,
-            "back" => Key::Backspace,
-            "^c" => Key::Control('c'),
-            "^u" => Key::Control('u'),
-            letter => Key::Char(letter.chars().next().unwrap()),
+            "up" => PickerKey::Up,
+            "down" => PickerKey::Down,
+            "pgup" => PickerKey::PageUp,
+            "pgdn" => PickerKey::PageDown,
+            "home" => PickerKey::Home,
+            "end" => PickerKey::End,
+            "enter" => PickerKey::Enter,
+            "esc" => PickerKey::Escape,
+            "tab" => PickerKey::Tab,
+            "back" => PickerKey::Backspace,
+            "^c" => PickerKey::Control('c'),
+            "^u" => PickerKey::Control('u'),
+            letter => PickerKey::Char(letter.chars().next().unwrap()),
         };
         last = picker.key(key);
     }
@@ -69,20 +69,20 @@ fn screen(picker: &Picker) -> Vec<String> {
 #[test]
 fn keys_ask_for_actions() {
     for (keys, action) in [
-        ("q", Some(Action::Quit)),
-        ("esc", Some(Action::Quit)),
-        ("^c", Some(Action::Quit)),
-        ("/ ^c", Some(Action::Quit)),
-        ("enter", Some(Action::Show(id(0)))),
-        ("down down enter", Some(Action::Show(id(2)))),
-        ("j j k enter", Some(Action::Show(id(1)))),
-        ("end enter", Some(Action::Show(id(4)))),
-        ("pgdn pgdn pgdn enter", Some(Action::Show(id(4)))),
-        ("end home up enter", Some(Action::Show(id(0)))),
-        ("o", Some(Action::Open(id(0)))),
-        ("down c", Some(Action::Copy(id(1)))),
+        ("q", Some(PickerAction::Quit)),
+        ("esc", Some(PickerAction::Quit)),
+        ("^c", Some(PickerAction::Quit)),
+        ("/ ^c", Some(PickerAction::Quit)),
+        ("enter", Some(PickerAction::Show(id(0)))),
+        ("down down enter", Some(PickerAction::Show(id(2)))),
+        ("j j k enter", Some(PickerAction::Show(id(1)))),
+        ("end enter", Some(PickerAction::Show(id(4)))),
+        ("pgdn pgdn pgdn enter", Some(PickerAction::Show(id(4)))),
+        ("end home up enter", Some(PickerAction::Show(id(0)))),
+        ("o", Some(PickerAction::Open(id(0)))),
+        ("down c", Some(PickerAction::Copy(id(1)))),
         ("d", None),
-        ("d y", Some(Action::Delete(id(0)))),
+        ("d y", Some(PickerAction::Delete(id(0)))),
         ("d n", None),
         ("d enter", None),
         ("d q", None),
@@ -91,16 +91,22 @@ fn keys_ask_for_actions() {
         ("down down down d y", None),
         // Letters belong to the search, until it is left.
         ("/ d o c", None),
-        ("/ d o c enter", Some(Action::Show(id(2)))),
-        ("/ d o c tab down o", Some(Action::Open(id(4)))),
-        ("/ d o c tab down tab d y", Some(Action::Delete(id(4)))),
-        ("/ f i x down enter", Some(Action::Show(id(4)))),
+        ("/ d o c enter", Some(PickerAction::Show(id(2)))),
+        ("/ d o c tab down o", Some(PickerAction::Open(id(4)))),
+        (
+            "/ d o c tab down tab d y",
+            Some(PickerAction::Delete(id(4))),
+        ),
+        ("/ f i x down enter", Some(PickerAction::Show(id(4)))),
         ("/ x y z enter", None),
-        ("/ x y z back back back enter", Some(Action::Show(id(0)))),
-        ("/ x y z ^u enter", Some(Action::Show(id(0)))),
-        ("/ d o c esc enter", Some(Action::Show(id(2)))),
+        (
+            "/ x y z back back back enter",
+            Some(PickerAction::Show(id(0))),
+        ),
+        ("/ x y z ^u enter", Some(PickerAction::Show(id(0)))),
+        ("/ d o c esc enter", Some(PickerAction::Show(id(2)))),
         ("/ d o c tab esc", None),
-        ("/ d o c tab esc q", Some(Action::Quit)),
+        ("/ d o c tab esc q", Some(PickerAction::Quit)),
         ("/ x y z tab d", None),
         ("/ x y z tab o", None),
     ] {
@@ -119,8 +125,8 @@ fn a_screen_has_list_preview_and_keys() {
     picker.set_preview(
         id(1),
         vec![
-            Line::new(PLAIN, "You\tsaid"),
-            Line::new(PLAIN, &"x".repeat(80)),
+            StyledLine::new(PLAIN, "You\tsaid"),
+            StyledLine::new(PLAIN, &"x".repeat(80)),
         ],
     );
     assert_eq!(picker.wants_preview(), None);
@@ -166,7 +172,7 @@ fn a_screen_has_list_preview_and_keys() {
 #[test]
 fn a_wide_screen_has_the_preview_beside() {
     let mut picker = picker(&TITLES, 120, 6);
-    picker.set_preview(id(0), vec![Line::new(PLAIN, "You")]);
+    picker.set_preview(id(0), vec![StyledLine::new(PLAIN, "You")]);
     let shown = screen(&picker);
     assert!(
         shown[1].starts_with("> Fix the Redis") && shown[1].ends_with(" │ You"),

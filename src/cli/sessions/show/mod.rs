@@ -11,10 +11,10 @@ use crate::export::{self, Format, Options};
 use crate::store::Reader;
 use crate::sys::SessionId;
 
-use super::context::Context;
+use super::context::CommandContext;
 use super::id::find_readable;
-use super::named::{SESSION, Short};
-use painter::Painter;
+use super::named::{SESSION, ShortIds};
+use painter::ConversationPainter;
 
 /// What to show.
 #[derive(Debug, clap::Args)]
@@ -35,7 +35,11 @@ pub(super) struct Args {
     pub(in crate::cli::sessions) sources: sources::Args,
 }
 
-pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
+pub(super) fn run(
+    context: &CommandContext<'_>,
+    args: &Args,
+    output: &mut Output,
+) -> Result<(), Failure> {
     let id = find_readable(context, &args.id)?;
     let mut reader = context.read(&id)?;
     let options = Options {
@@ -58,9 +62,9 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
 }
 
 /// The meaning of a last turn without an end.
-pub(super) fn no_end(context: &Context<'_>, id: &SessionId) -> String {
+pub(super) fn no_end(context: &CommandContext<'_>, id: &SessionId) -> String {
     if context.store.is_open(id) {
-        let short = Short::of([id]).id(id);
+        let short = ShortIds::of([id]).id(id);
         let follow = context
             .global
             .with_store(&format!("`rejoin attach {short}`"));
@@ -113,7 +117,7 @@ fn print(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let look = output.look().clone();
-    let mut painter = Painter::new(&look);
+    let mut painter = ConversationPainter::new(&look);
     let choice = Choice {
         options,
         ..Choice::default()
@@ -134,25 +138,25 @@ fn print(
             is_blank = text.is_empty();
         }
         if output.closed() {
-            Err(Stop::Closed)
+            Err(PrintStop::Closed)
         } else {
             Ok(())
         }
     };
     match parts::read(reader, choice, &mut print) {
-        Ok(_) | Err(Stop::Closed) => Ok(()),
-        Err(Stop::Failed(failure)) => Err(failure),
+        Ok(_) | Err(PrintStop::Closed) => Ok(()),
+        Err(PrintStop::Failed(failure)) => Err(failure),
     }
 }
 
 /// Why a conversation is not printed to its end.
-enum Stop {
+enum PrintStop {
     /// Nobody reads it.
     Closed,
     Failed(Failure),
 }
 
-impl<E: Into<Failure>> From<E> for Stop {
+impl<E: Into<Failure>> From<E> for PrintStop {
     fn from(error: E) -> Self {
         Self::Failed(error.into())
     }

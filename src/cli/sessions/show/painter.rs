@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::cli::sessions::list::UNTITLED;
 use crate::cli::term::{
-    AGENT, BAD, FAINT, GOOD, ID, Line, Look, PLAIN, STRONG, USER, WAITING, count, markdown,
+    AGENT, BAD, FAINT, GOOD, ID, Look, PLAIN, STRONG, StyledLine, USER, WAITING, count, markdown,
     of_sign, width, wrap,
 };
 use crate::engine::known::title as title_of;
@@ -28,10 +28,10 @@ const LAST: usize = 8;
 const DEEPEST: usize = 8;
 
 /// The lines of a conversation, as far as it was read.
-pub(in crate::cli) struct Painter<'a> {
+pub(in crate::cli) struct ConversationPainter<'a> {
     look: &'a Look,
     id: String,
-    lines: Vec<Line>,
+    lines: Vec<StyledLine>,
     /// How many subagents are around what is painted.
     depth: usize,
     /// Who spoke last: the user or the agent.
@@ -44,7 +44,7 @@ pub(in crate::cli) struct Painter<'a> {
     titles: HashMap<String, String>,
 }
 
-impl<'a> Painter<'a> {
+impl<'a> ConversationPainter<'a> {
     /// Nothing is painted yet.
     pub(in crate::cli) fn new(look: &'a Look) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl<'a> Painter<'a> {
     }
 
     /// The lines of the next part.
-    pub(in crate::cli) fn part(&mut self, part: Part<'_>) -> Vec<Line> {
+    pub(in crate::cli) fn part(&mut self, part: Part<'_>) -> Vec<StyledLine> {
         match part {
             Part::Session(session) => self.head(session),
             Part::Turn(turn, at) => self.turn(turn, at),
@@ -123,7 +123,7 @@ impl<'a> Painter<'a> {
             self.wrapped(FAINT, &row.join(" · "));
         }
         let id = self.id.clone();
-        self.line(Line::new(ID, &id));
+        self.line(StyledLine::new(ID, &id));
     }
 
     fn turn(&mut self, turn: u64, at: &str) {
@@ -133,7 +133,7 @@ impl<'a> Painter<'a> {
         let room = self.room().unwrap_or(60);
         let rest = "─".repeat(room.saturating_sub(width(&text)));
         self.blank();
-        self.line(Line::new(FAINT, &format!("{text}{rest}")));
+        self.line(StyledLine::new(FAINT, &format!("{text}{rest}")));
     }
 
     fn minute(&self, at: &str) -> String {
@@ -183,7 +183,7 @@ impl<'a> Painter<'a> {
             (_, 0) => (AGENT, "Agent"),
             (..) => (AGENT, "Subagent"),
         };
-        self.line(Line::new(style, name));
+        self.line(StyledLine::new(style, name));
     }
 
     fn message(&mut self, role: Role, text: &str) {
@@ -237,12 +237,12 @@ impl<'a> Painter<'a> {
         let room = self.room().map(|room| room - 2);
         for (at, line) in wrap(&spans, room).into_iter().enumerate() {
             let mark = if at == 0 { mark } else { "  " };
-            self.line(Line::of(line).behind(Line::new(style, mark)));
+            self.line(StyledLine::of(line).behind(StyledLine::new(style, mark)));
         }
         let room = self.room().map(|room| room - 4);
         for (style, text) in body {
             for line in wrap(&[(style, text)], room) {
-                self.line(Line::of(line).behind(Line::new(FAINT, "  │ ")));
+                self.line(StyledLine::of(line).behind(StyledLine::new(FAINT, "  │ ")));
             }
         }
     }
@@ -324,12 +324,12 @@ impl<'a> Painter<'a> {
         }
         self.bare_call = false;
         self.speaks(Role::Agent);
-        self.line(Line::new(STRONG, "Plan"));
+        self.line(StyledLine::new(STRONG, "Plan"));
         let room = self.room().map(|room| room - 2);
         for (style, mark, text) in lines {
             for (at, line) in wrap(&[(PLAIN, text)], room).into_iter().enumerate() {
                 let mark = if at == 0 { mark } else { "  " };
-                self.line(Line::of(line).behind(Line::new(style, mark)));
+                self.line(StyledLine::of(line).behind(StyledLine::new(style, mark)));
             }
         }
     }
@@ -384,18 +384,19 @@ impl<'a> Painter<'a> {
 
     /// A blank line, unless there is one already or nothing before it.
     fn blank(&mut self) {
-        self.line(Line::default());
+        self.line(StyledLine::default());
     }
 
     fn wrapped(&mut self, style: Style, text: &str) {
         for line in wrap(&[(style, text.to_owned())], self.room()) {
-            self.line(Line::of(line));
+            self.line(StyledLine::of(line));
         }
     }
 
-    fn line(&mut self, line: Line) {
+    fn line(&mut self, line: StyledLine) {
         let around = "│ ".repeat(self.depth);
-        self.lines.push(line.behind(Line::new(FAINT, &around)));
+        self.lines
+            .push(line.behind(StyledLine::new(FAINT, &around)));
     }
 }
 

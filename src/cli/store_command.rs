@@ -15,18 +15,18 @@ use crate::sys::{SessionId, Sys, Zone};
 use super::exit::Failure;
 use super::global::Global;
 use super::sessions;
-use super::store;
+use super::store_path;
 use super::term::{Output, Progress, count};
 
 /// What to do.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: StoreCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum StoreCommand {
     /// Make the tables of a store in PostgreSQL, or bring them up to date.
     #[command(
         after_help = "Example:\n  rejoin store migrate --store postgres://rejoin@localhost/work"
@@ -36,29 +36,29 @@ enum Command {
     #[command(
         after_help = "Example:\n  rejoin store grant --as writer agents --store postgres://rejoin@localhost/work"
     )]
-    Grant(Grant),
+    Grant(GrantArgs),
     /// Check that a store can be reached and is of a known version.
     Check,
     /// Copy sessions from one store to another, byte for byte.
     #[command(
         after_help = "Example:\n  rejoin store copy --from ~/acp --to postgres://rejoin@localhost/work"
     )]
-    Copy(Copy),
+    Copy(CopyArgs),
 }
 
 #[derive(Debug, clap::Args)]
-struct Grant {
+struct GrantArgs {
     /// Role of the database, which must exist.
     #[arg(value_name = "ROLE")]
     role: String,
     /// What the role is for.
     #[arg(long = "as", value_name = "KIND")]
-    kind: Kind,
+    kind: RoleKind,
 }
 
 /// What a role of a database is for.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Kind {
+enum RoleKind {
     /// It sees sessions.
     Reader,
     /// It also makes sessions and appends to them, and changes or removes nothing in a log.
@@ -68,7 +68,7 @@ enum Kind {
 }
 
 #[derive(Debug, clap::Args)]
-struct Copy {
+struct CopyArgs {
     /// Store to copy from: a folder or a `postgres://` address.
     #[arg(long, value_name = "PLACE")]
     from: PathBuf,
@@ -94,15 +94,15 @@ struct Copy {
 
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
     match &args.command {
-        Command::Migrate => migrate(global, output),
-        Command::Grant(grant) => self::grant(global, grant, output),
-        Command::Check => check(global, output),
-        Command::Copy(copy) => copy_all(copy, output),
+        StoreCommand::Migrate => migrate(global, output),
+        StoreCommand::Grant(grant) => self::grant(global, grant, output),
+        StoreCommand::Check => check(global, output),
+        StoreCommand::Copy(copy) => copy_all(copy, output),
     }
 }
 
 fn migrate(global: &Global, output: &mut Output) -> Result<(), Failure> {
-    let root = store::root(global)?;
+    let root = store_path::root(global)?;
     let made = Store::migrate(&root, &Sys::real())?;
     let shown = shown(&root);
     if made {
@@ -113,23 +113,23 @@ fn migrate(global: &Global, output: &mut Output) -> Result<(), Failure> {
 }
 
 #[cfg(feature = "store-postgres")]
-fn grant(global: &Global, args: &Grant, output: &mut Output) -> Result<(), Failure> {
-    let root = store::root(global)?;
+fn grant(global: &Global, args: &GrantArgs, output: &mut Output) -> Result<(), Failure> {
+    let root = store_path::root(global)?;
     if !is_address(&root) {
         return Err(Failure::usage("a store in a folder has no roles")
             .hint("name the address of a store in PostgreSQL with --store"));
     }
     let (rights, kind) = match args.kind {
-        Kind::Reader => (Rights::Read, "reader"),
-        Kind::Writer => (Rights::Write, "writer"),
-        Kind::Janitor => (Rights::Clean, "janitor"),
+        RoleKind::Reader => (Rights::Read, "reader"),
+        RoleKind::Writer => (Rights::Write, "writer"),
+        RoleKind::Janitor => (Rights::Clean, "janitor"),
     };
     Store::grant(&root, &args.role, rights)?;
     output.line(format!("{} is a {kind} of {}", args.role, shown(&root)))
 }
 
 #[cfg(not(feature = "store-postgres"))]
-fn grant(_: &Global, args: &Grant, _: &mut Output) -> Result<(), Failure> {
+fn grant(_: &Global, args: &GrantArgs, _: &mut Output) -> Result<(), Failure> {
     let (role, kind) = (&args.role, args.kind);
     Err(Failure::usage(format!(
         "cannot make {role} a {kind:?}: this rejoin was built without the feature store-postgres"
@@ -137,22 +137,25 @@ fn grant(_: &Global, args: &Grant, _: &mut Output) -> Result<(), Failure> {
 }
 
 fn check(global: &Global, output: &mut Output) -> Result<(), Failure> {
-    let root = store::root(global)?;
+    let root = store_path::root(global)?;
     let store = Store::at(&root, Sys::real(), Durability::default());
     if !is_address(&root) && !store.is_there()? {
-        return Err(store::missing(&root));
+        return Err(store_path::missing(&root));
     }
     store.prepare()?;
     let sessions = count(store.ids()?.len(), "session");
     output.say(format!("{}: {sessions}", shown(&root)))
 }
 
-fn copy_all(args: &Copy, output: &mut Output) -> Result<(), Failure> {
-    let (from, to) = (store::absolute(&args.from)?, store::absolute(&args.to)?);
+fn copy_all(args: &CopyArgs, output: &mut Output) -> Result<(), Failure> {
+    let (from, to) = (
+        store_path::absolute(&args.from)?,
+        store_path::absolute(&args.to)?,
+    );
     let sys = Sys::real();
     let source = Store::at(&from, sys.clone(), Durability::default());
     if !source.is_there()? {
-        return Err(store::missing(&from));
+        return Err(store_path::missing(&from));
     }
     let jobs = jobs(args, &source, &sys)?;
     let target = Store::at(&to, sys, Durability::default());
@@ -243,7 +246,7 @@ enum Job {
 }
 
 /// The sessions that were named, or all of them and those in the trash.
-fn jobs(args: &Copy, source: &Store, sys: &Sys) -> Result<Vec<Job>, Failure> {
+fn jobs(args: &CopyArgs, source: &Store, sys: &Sys) -> Result<Vec<Job>, Failure> {
     let (mut ids, mut trashed) = match &args.sessions[..] {
         [] => (source.ids()?, source.trashed()?),
         named => {
@@ -269,7 +272,7 @@ fn jobs(args: &Copy, source: &Store, sys: &Sys) -> Result<Vec<Job>, Failure> {
 
 /// Copies a session in the trash, with what a list has to know of it.
 fn copy_trashed(
-    args: &Copy,
+    args: &CopyArgs,
     source: &Store,
     target: &Store,
     agent_ids: &Catalog,
@@ -289,7 +292,7 @@ fn copy_trashed(
 
 /// Copies a session, and moves it to the trash if that is wanted.
 fn copy_one(
-    args: &Copy,
+    args: &CopyArgs,
     source: &Store,
     target: &Store,
     id: &SessionId,
