@@ -1,7 +1,5 @@
 //! The command line: one file for each subcommand.
 
-mod agent;
-mod agent_options;
 mod agents;
 mod completions;
 pub mod demo;
@@ -9,21 +7,15 @@ mod doctor;
 pub mod exit;
 pub mod export;
 mod global;
-pub mod guard;
 pub mod import;
-mod keep;
-mod known_agents;
-mod lend;
 mod log_lines;
 pub mod live;
 pub mod logging;
 mod man;
-mod mcp;
 pub mod open;
 mod page_file;
 mod pipe;
 mod programs;
-pub mod proxy;
 pub mod serve;
 pub mod sessions;
 mod setup;
@@ -34,7 +26,6 @@ mod store_command;
 pub mod store_path;
 mod term;
 mod values;
-pub mod wrap;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -127,7 +118,7 @@ enum AnyCommand {
     Doctor(doctor::Args),
     /// Serve recorded conversations to models: an MCP server on stdin and stdout.
     #[command(after_help = "Example:\n  rejoin mcp --cwd ~/project")]
-    Mcp(mcp::Args),
+    Mcp(serve::mcp::Args),
     /// Print a script that completes rejoin's command line in a shell.
     Completions(completions::Args),
     /// Show the manual page, or write a page for each command.
@@ -144,15 +135,15 @@ enum Serving {
     #[command(
         after_help = "Example:\n  rejoin wrap -- npx -y @agentclientprotocol/claude-agent-acp"
     )]
-    Wrap(wrap::Args),
+    Wrap(serve::wrap::Args),
     /// Choose among the agents of this machine in each session, and record the sessions.
-    Agent(agent::Args),
+    Agent(serve::agent::Args),
     /// Record the sessions of the next agent in a chain of ACP proxies.
     #[command(after_help = "Example:\n  rejoin proxy --name codex-acp")]
-    Proxy(proxy::Args),
+    Proxy(serve::proxy::Args),
     /// End a process group that rejoin started when rejoin is killed.
     #[command(hide = true)]
-    Guard(guard::Args),
+    Guard(serve::guard::Args),
 }
 
 /// Runs the command line and returns the exit code.
@@ -176,10 +167,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(command) if misplaced => Err(misplaced_option(&command)),
         Some(AnyCommand::Serving(command)) => match command {
             Serving::Serve(args) => serve::run(&cli.global, &args),
-            Serving::Wrap(args) => wrap::run(&cli.global, &args),
-            Serving::Agent(args) => agent::run(&cli.global, &args),
-            Serving::Proxy(args) => proxy::run(&cli.global, &args),
-            Serving::Guard(args) => guard::run(&args),
+            Serving::Wrap(args) => serve::wrap::run(&cli.global, &args),
+            Serving::Agent(args) => serve::agent::run(&cli.global, &args),
+            Serving::Proxy(args) => serve::proxy::run(&cli.global, &args),
+            Serving::Guard(args) => serve::guard::run(&args),
         },
         Some(AnyCommand::Demo(_)) if cli.global.names_store() => Err(Failure::usage(
             "`rejoin demo` uses a store of its own, not that of --store",
@@ -202,7 +193,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Some(AnyCommand::Setup(args)) => printed(|output| setup::run(&cli.global, &args, output)),
         Some(AnyCommand::Doctor(args)) => printed(|output| doctor::run(&cli.global, &args, output)),
-        Some(AnyCommand::Mcp(args)) => mcp::run(&cli.global, &args),
+        Some(AnyCommand::Mcp(args)) => serve::mcp::run(&cli.global, &args),
         Some(AnyCommand::Completions(args)) => {
             printed(|output| completions::run(&args, &DEFINITION, output))
         }

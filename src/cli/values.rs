@@ -21,24 +21,24 @@ pub(super) fn number(text: &str) -> Result<usize, String> {
 pub(super) struct Size(pub(super) Option<usize>);
 
 /// The default of limits to what is replayed, for a variable that is set but empty, too.
-const USUAL: Size = Size(Some(64 << 10));
+const DEFAULT_SIZE: Size = Size(Some(64 << 10));
 
 /// A limit below this would leave little but markers.
-const LEAST: usize = 1024;
+const LEAST_SIZE: usize = 1024;
 
 impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
-            "" => return Ok(USUAL),
+            "" => return Ok(DEFAULT_SIZE),
             "none" => return Ok(Self(None)),
             _ => {}
         }
         let bytes = bytes(text).map_err(|wrong| format!("{wrong}, or `none`"))?;
-        if bytes < LEAST {
+        if bytes < LEAST_SIZE {
             return Err(format!(
-                "the least is {LEAST} bytes; `none` leaves nothing out"
+                "the least is {LEAST_SIZE} bytes; `none` leaves nothing out"
             ));
         }
         Ok(Self(Some(bytes)))

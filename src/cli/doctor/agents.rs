@@ -5,14 +5,14 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 
+use crate::cli::agents::installed;
 use crate::cli::exit::Failure;
-use crate::cli::known_agents::installed;
 use crate::cli::term::{Look, busy};
 use crate::engine::agent::{Introduced, Program, probe};
 use crate::engine::known::Known;
 use crate::engine::process::Launch;
 
-use super::Finding;
+use super::finding::Finding;
 
 /// How long an agent may take to answer. Some take seconds to start.
 const WITHIN: Duration = Duration::from_secs(15);

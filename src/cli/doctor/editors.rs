@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::cli::agents;
-use crate::cli::known_agents::started_by;
+use crate::cli::agents::started_by;
 use crate::cli::programs::on_path;
 use crate::cli::setup::{
     AgentCommand, AgentEntry, Document, Editor, EditorFolders, SettingsFile, has_twin,
@@ -11,7 +11,7 @@ use crate::cli::setup::{
 use crate::cli::term::{Look, count};
 use crate::sys::program::is_program;
 
-use super::Finding;
+use super::finding::Finding;
 
 /// The commands of rejoin that editors start.
 const SERVING: [&str; 5] = ["serve", "wrap", "agent", "proxy", "attach"];

@@ -2,11 +2,8 @@
 
 mod agents;
 mod editors;
+mod finding;
 mod store;
-
-use std::fmt::Display;
-
-use serde_json::{Value, json};
 
 use super::exit::Failure;
 use super::global::Global;
@@ -14,6 +11,7 @@ use super::programs::Rejoin;
 use super::term::{
     ACTIVE, FAINT, Look, Output, STRONG, WAITING, WRONG, busy, pad, printable, width, wrapped,
 };
+use finding::{Finding, Status};
 
 /// The column with the names of checks.
 const NAMES: usize = 16;
@@ -34,66 +32,6 @@ pub(super) struct Args {
     /// Print a JSON array with an object for each finding.
     #[arg(long)]
     json: bool,
-}
-
-/// How serious a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Status {
-    Ok,
-    Warning,
-    Error,
-}
-
-/// The finding of a check.
-#[derive(Debug)]
-struct Finding {
-    check: String,
-    status: Status,
-    message: String,
-    hint: Option<String>,
-}
-
-impl Finding {
-    fn new(status: Status, check: impl Display, message: impl Display) -> Self {
-        Self {
-            check: check.to_string(),
-            status,
-            message: message.to_string(),
-            hint: None,
-        }
-    }
-
-    fn ok(check: impl Display, message: impl Display) -> Self {
-        Self::new(Status::Ok, check, message)
-    }
-
-    fn warning(check: impl Display, message: impl Display, hint: impl Display) -> Self {
-        Self::new(Status::Warning, check, message).hint(hint)
-    }
-
-    fn error(check: impl Display, message: impl Display, hint: impl Display) -> Self {
-        Self::new(Status::Error, check, message).hint(hint)
-    }
-
-    fn hint(self, hint: impl Display) -> Self {
-        Self {
-            hint: Some(hint.to_string()),
-            ..self
-        }
-    }
-
-    fn as_json(&self) -> Value {
-        json!({
-            "check": self.check,
-            "status": match self.status {
-                Status::Ok => "ok",
-                Status::Warning => "warning",
-                Status::Error => "error",
-            },
-            "message": self.message,
-            "hint": self.hint,
-        })
-    }
 }
 
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {

@@ -11,7 +11,7 @@ use crate::store::{Durability, Store, StoreError, place};
 use crate::sys::file_system::{Special, free_bytes, special};
 use crate::sys::{SessionId, Sys, in_parallel};
 
-use super::Finding;
+use super::finding::Finding;
 
 /// Less room than this is short, in bytes.
 const SHORT: u64 = 1 << 30;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::cli::sessions::list::one_line;
+use crate::cli::term::one_line;
 use crate::engine::ClientCapabilities;
 use crate::json;
 use crate::protocol::method::{CANCEL_REQUEST, REQUEST_PERMISSION};

@@ -9,13 +9,12 @@ use crate::cli::exit::Failure;
 use crate::cli::global::Global;
 use crate::cli::sources;
 use crate::cli::store_path;
-use crate::cli::term::{Output, busy, count, cut, note};
+use crate::cli::term::{Output, busy, count, cut, note, one_line};
 use crate::index::{Catalog, ListError, Listed};
 use crate::sources::LiveSources;
 use crate::store::{Durability, Reader, Store, StoreError};
 use crate::sys::{SessionId, Sys, with_causes};
 
-use super::list::one_line;
 use super::named::ShortIds;
 
 /// How many columns of a title are part of a message.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
 use crate::cli::sources::{self, SourceChoice, agent_of, name_of};
-use crate::cli::term::{ACTIVE, FAINT, Look, Output, WAITING, count, printable};
+use crate::cli::term::{ACTIVE, FAINT, Look, Output, WAITING, count, one_line};
 use crate::cli::values::number;
 use crate::engine::known::title;
 use crate::history::last_used;
@@ -20,11 +20,8 @@ use crate::sources::{LiveSources, SOURCES};
 use crate::sys::{Timestamp, grouped, path};
 
 use super::context::CommandContext;
-use super::named::ShortIds;
+use super::named::{ShortIds, UNTITLED};
 use super::table::{ON_A_SCREEN, TableRow, print_table};
-
-/// The title of a session without one.
-pub(super) const UNTITLED: &str = "(no text)";
 
 /// The state of a conversation that another tool keeps.
 const READ_ONLY: &str = "read-only";
@@ -297,11 +294,6 @@ pub(super) fn line(session: &Listed) -> String {
 /// A time without seconds, for programs: enough to distinguish what a user did. JSON has the rest.
 pub(super) fn minute(at: &str) -> String {
     at.get(..16).unwrap_or_default().replace('T', " ")
-}
-
-/// Text of a session, on one line.
-pub(in crate::cli) fn one_line(text: &str) -> String {
-    printable(&text.replace(['\n', '\t'], " "))
 }
 
 pub(super) fn as_json(session: &Listed) -> Value {

@@ -1,14 +1,16 @@
 //! The names of sessions on the command line, and the short IDs that lists show.
 
 use crate::cli::exit::Failure;
-use crate::cli::term::{Look, count, cut, pad, width};
+use crate::cli::term::{Look, count, cut, one_line, pad, width};
 use crate::history::last_used;
 use crate::index::Listed;
 use crate::store::{Store, Trashed};
 use crate::sys::{SessionId, Timestamp};
 
-use super::list::{UNTITLED, one_line};
 use super::trash::TrashedContent;
+
+/// The title of a session without one.
+pub(super) const UNTITLED: &str = "(no text)";
 
 /// Help about an argument that names a session.
 pub(in crate::cli) const SESSION: &str =

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::cli::exit::Failure;
 use crate::cli::sources;
-use crate::cli::term::{FAINT, HIT, Look, Output, STRONG, cut, cut_start, note, width};
+use crate::cli::term::{FAINT, HIT, Look, Output, STRONG, cut, cut_start, note, one_line, width};
 use crate::engine::known::Known;
 use crate::history::{last_used, long_before};
 use crate::index::{Archived, Filter, Hit, HitsError, ListError, Listed, Pattern, Query, Search};
@@ -303,7 +303,7 @@ fn print(
         output.line(line.text(look.colour))?;
         let line = line.text(false);
         let repeats =
-            |hit: &Hit| hit.field == Field::Title && line.contains(&list::one_line(&hit.snippet));
+            |hit: &Hit| hit.field == Field::Title && line.contains(&one_line(&hit.snippet));
         let only_title = hits.iter().all(repeats);
         for hit in *hits {
             if only_title || !repeats(hit) {
@@ -330,7 +330,7 @@ fn hit_line(hit: &Hit, sought: Option<&Regex>, look: &Look, now: Timestamp) -> S
         head.push_str(&when);
     }
     let room = look.width.saturating_sub(width(&head));
-    let text = list::one_line(&hit.snippet);
+    let text = one_line(&hit.snippet);
     let text = shown(&text, sought, room);
     let mut line = look.paint(FAINT, &head);
     let mut end = 0;
@@ -360,16 +360,16 @@ fn show(hits: &[Hit], output: &mut Output) -> Result<(), Failure> {
         return Ok(());
     };
     let Listed { id, summary, .. } = &first.session;
-    let source = list::one_line(&summary.source);
+    let source = one_line(&summary.source);
     output.line(format!(
         "{id}  {}  {source}",
         list::minute(last_used(summary))
     ))?;
-    let title = summary.title.as_deref().unwrap_or(list::UNTITLED);
-    output.line(format!("  {}", list::one_line(title)))?;
+    let title = summary.title.as_deref().unwrap_or(super::named::UNTITLED);
+    output.line(format!("  {}", one_line(title)))?;
     for hit in hits {
         let (at, kind) = (list::minute(&hit.at), hit.field.name());
-        let text = list::one_line(&hit.snippet);
+        let text = one_line(&hit.snippet);
         output.line(format!("    {at}  {kind:<10}  {text}"))?;
     }
     Ok(())

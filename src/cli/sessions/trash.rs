@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::cli::exit::Failure;
 use crate::cli::page_file::{name_of, remove_page};
-use crate::cli::term::{Output, confirm, count};
+use crate::cli::term::{Output, confirm, count, one_line};
 use crate::engine::known::title;
 use crate::history::long_before;
 use crate::index::Summary;
@@ -16,8 +16,8 @@ use crate::store::{Store, Trashed};
 use crate::sys::Timestamp;
 
 use super::context::CommandContext;
-use super::list::{UNTITLED, more, one_line};
-use super::named::ShortIds;
+use super::list::more;
+use super::named::{ShortIds, UNTITLED};
 use super::table::{ON_A_SCREEN, TableRow, print_table};
 use crate::cli::values::{age, number};
 

@@ -15,9 +15,9 @@ use crate::engine::known::Known;
 use crate::protocol::v2::patch::patch;
 use crate::sys::program::is_program;
 
+use super::agents::{command_of, with_npx};
 use super::exit::Failure;
 use super::global::Global;
-use super::known_agents::{command_of, with_npx};
 use super::programs::{Rejoin, on_path};
 use super::store_path;
 use super::term::{

@@ -1,6 +1,6 @@
 //! Settings in Lua and Emacs Lisp, which the user pastes.
 
-use crate::cli::known_agents::installed;
+use crate::cli::agents::installed;
 use crate::engine::known::Known;
 use crate::json;
 

@@ -20,7 +20,7 @@ pub(super) use markdown::markdown;
 pub(super) use note::{note, report};
 pub(super) use output::Output;
 pub(super) use pager::{Pager, pager_stays};
-pub(super) use printable::{printable, printable_json};
+pub(super) use printable::{one_line, printable, printable_json};
 pub(super) use style::{
     ACTIVE, AGENT, BAD, FAINT, GOOD, HIT, ID, Look, PLAIN, STRONG, USER, WAITING, WRONG, of_sign,
 };

@@ -34,6 +34,11 @@ pub(in crate::cli) fn printable_json(text: &str) -> String {
     shown
 }
 
+/// Printable text on one line.
+pub(in crate::cli) fn one_line(text: &str) -> String {
+    printable(&text.replace(['\n', '\t'], " "))
+}
+
 /// Whether a character can affect the terminal or the text around it.
 fn is_unsafe(c: char) -> bool {
     c.is_control()

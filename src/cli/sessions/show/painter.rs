@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use anstyle::Style;
 use serde_json::{Map, Value};
 
-use crate::cli::sessions::list::UNTITLED;
+use crate::cli::sessions::named::UNTITLED;
 use crate::cli::term::{
     AGENT, BAD, FAINT, GOOD, ID, Look, PLAIN, STRONG, StyledLine, USER, WAITING, count, markdown,
     of_sign, width, wrap,

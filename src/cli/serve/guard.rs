@@ -7,11 +7,11 @@ use std::time::Duration;
 use crate::engine::process::{LEAVES, guard};
 use crate::transport::stdio;
 
-use super::exit::Failure;
+use crate::cli::exit::Failure;
 
 /// What to guard.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     /// The process group.
     #[arg(value_parser = clap::value_parser!(u32).range(2..))]
     group: u32,
@@ -20,7 +20,7 @@ pub(super) struct Args {
     leaves: u64,
 }
 
-pub(super) fn run(args: &Args) -> Result<(), Failure> {
+pub(in crate::cli) fn run(args: &Args) -> Result<(), Failure> {
     let input = stdio::input().map_err(Failure::cannot_start)?;
     let leaves = Duration::from_millis(args.leaves);
     guard(input, stdio::given(), args.group, leaves);

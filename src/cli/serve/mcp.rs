@@ -11,16 +11,16 @@ use crate::sys::Sys;
 use crate::sys::environment::variable;
 use crate::transport::stdio;
 
-use super::exit::Failure;
-use super::global::Global;
-use super::sessions::list;
-use super::sources;
-use super::store_path;
-use super::term::{note, stdin_is_terminal};
+use crate::cli::exit::Failure;
+use crate::cli::global::Global;
+use crate::cli::sessions::list;
+use crate::cli::sources;
+use crate::cli::store_path;
+use crate::cli::term::{note, stdin_is_terminal};
 
 /// Which conversations to serve.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     /// Only conversations with this working directory; by default the current folder.
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
@@ -34,7 +34,7 @@ pub(super) struct Args {
     sources: sources::Args,
 }
 
-pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
+pub(in crate::cli) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     if let Some(socket) = &args.through {
         return through(socket);
     }

@@ -7,24 +7,26 @@ use crate::store::{Durability, Store};
 use crate::sys::Sys;
 use crate::transport::stdio;
 
-use super::exit::Failure;
-use super::global::Global;
-use super::term::{note, stdin_is_terminal};
-use super::{agent_options, serve, store_path};
+use crate::cli::exit::Failure;
+use crate::cli::global::Global;
+use crate::cli::term::{note, stdin_is_terminal};
+use crate::cli::{serve, store_path};
+
+use super::options;
 
 /// Which agent answers.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 #[group(id = "choice")]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     /// The agent of new sessions: its id in the ACP registry, such as `claude-acp`, its name, or its
     /// command. By default the one that was chosen last, or else the first that is found.
     #[arg(id = "chosen", long = "agent", value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     chosen: Option<String>,
     #[command(flatten)]
-    options: agent_options::Args,
+    options: options::Args,
 }
 
-pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
+pub(in crate::cli) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     let store = if args.options.serve.persists() {
         let root = store_path::named(global)?;
         Some(Store::at(&root, Sys::real(), Durability::Os))

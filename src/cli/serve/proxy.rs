@@ -6,22 +6,24 @@ use crate::engine::agent::WrappedEngine;
 use crate::engine::proxy;
 use crate::transport::stdio;
 
-use super::exit::Failure;
-use super::global::Global;
-use super::{agent_options, serve};
+use crate::cli::exit::Failure;
+use crate::cli::global::Global;
+use crate::cli::serve;
+
+use super::options;
 
 /// How to be a proxy.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 #[group(id = "proxy")]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     #[command(flatten)]
-    agent: agent_options::Args,
+    agent: options::Args,
     /// Name under which the agent's sessions are stored. By default the agent's own name.
     #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     name: Option<String>,
 }
 
-pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
+pub(in crate::cli) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     if args.agent.serve.keeps() {
         let why = "the sessions of a proxy end with its conductor";
         return Err(Failure::usage(why).hint("leave out `--keep`"));

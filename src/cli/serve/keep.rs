@@ -22,12 +22,12 @@ use crate::sys::Sys;
 use crate::sys::descriptors;
 use crate::transport::stdio;
 
-use super::exit::Failure;
-use super::global::{Global, Stage};
-use super::socket::{self, HostConnection};
-use super::term::note;
-use super::values::Timeout;
-use super::{pipe, store_path};
+use crate::cli::exit::Failure;
+use crate::cli::global::{Global, Stage};
+use crate::cli::socket::{self, HostConnection};
+use crate::cli::term::note;
+use crate::cli::values::Timeout;
+use crate::cli::{pipe, store_path};
 
 /// How often a host is looked for or started: it may end just when a client comes.
 const ATTEMPTS: u32 = 5;

@@ -8,17 +8,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::engine::agent::{AgentNames, Program, WrappedEngine};
 use crate::transport::stdio;
 
-use super::exit::Failure;
-use super::global::Global;
-use super::term::{note, stdin_is_terminal};
-use super::{agent_options, agents, serve, store_path};
+use crate::cli::exit::Failure;
+use crate::cli::global::Global;
+use crate::cli::term::{note, stdin_is_terminal};
+use crate::cli::{agents, serve, store_path};
+
+use super::options;
 
 /// How to wrap an agent.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 #[group(id = "wrap")]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     #[command(flatten)]
-    agent: agent_options::Args,
+    agent: options::Args,
     /// Name under which the agent's sessions are stored. By default the name of the command, or
     /// the agent's own if the command is a runtime such as `node`.
     #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
@@ -28,7 +30,7 @@ pub(super) struct Args {
     command: Vec<OsString>,
 }
 
-pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
+pub(in crate::cli) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     let given = args.command[0].to_string_lossy();
     let agent = AgentNames::program(&args.command);
     // A user who names the agent knows it.

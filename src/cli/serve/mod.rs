@@ -1,5 +1,14 @@
 //! `rejoin serve`: an ACP agent on stdin and stdout.
 
+pub(super) mod agent;
+pub(super) mod guard;
+mod keep;
+mod lend;
+pub(super) mod mcp;
+mod options;
+pub(super) mod proxy;
+pub(super) mod wrap;
+
 use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +28,6 @@ use crate::transport::stdio;
 
 use super::exit::{self, Failure};
 use super::global::{Global, Stage};
-use super::keep;
 use super::sources;
 use super::store_path;
 use super::term::{note, stdin_is_terminal};

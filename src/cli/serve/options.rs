@@ -7,11 +7,12 @@ use std::time::Duration;
 use crate::engine::agent::{DOWNLOAD_TIMEOUT, Policy, Reach, Recall, may_download};
 use crate::store::place;
 
-use super::exit::Failure;
-use super::global::Global;
+use crate::cli::exit::Failure;
+use crate::cli::global::Global;
+use crate::cli::values::{Timeout, bytes};
+use crate::cli::{serve, sources, store_path};
+
 use super::lend::Lender;
-use super::values::{Timeout, bytes};
-use super::{serve, sources, store_path};
 
 /// How long an agent may take to start and to answer `initialize`.
 const START: Duration = Duration::from_secs(30);
