@@ -186,7 +186,7 @@ impl Turn {
         self.window.and_then(|items| items.end)
     }
 
-    /// Whether it has no content.
+    /// Whether the turn has no content.
     pub(super) fn is_empty(&self) -> bool {
         self.user.is_empty() && self.items.is_empty() && self.left_out == (0, 0)
     }

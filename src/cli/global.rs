@@ -45,7 +45,7 @@ pub(super) struct Global {
     host: Option<Stage>,
 }
 
-/// How far the start of a host is, and which one of its command line it is.
+/// Stage of the start of a host, and the number of the host among those of its command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// The process leaves the client's session and starts the host.

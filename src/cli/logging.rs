@@ -100,7 +100,7 @@ impl StandardError {
         }
     }
 
-    /// Whether it is a terminal.
+    /// Whether stderr is a terminal.
     pub(super) fn is_terminal() -> bool {
         stderr().is_terminal()
     }

@@ -12,7 +12,7 @@ use super::exit::Failure;
 pub(super) struct Rejoin {
     /// Its whole path.
     pub(super) path: String,
-    /// Why that path may not stay.
+    /// The reason why the path may not stay, if there is one.
     pub(super) passing: Option<&'static str>,
 }
 

@@ -8,7 +8,7 @@ use crate::transport::ClientConnection;
 /// A client's request that is passed on to an agent, whose own requests may refer to it.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// Who sent it.
+    /// The client that sent the request.
     pub client: Arc<ClientConnection>,
     /// Its id as the client wrote it, as JSON text.
     pub id: String,

@@ -25,7 +25,7 @@ pub struct EngineError {
     pub message: String,
     /// Further details, as JSON text.
     pub data: Option<String>,
-    /// Whether it is the error of an agent, which clients get verbatim.
+    /// Whether the error is an agent's, which clients get verbatim.
     is_agents: bool,
 }
 
@@ -108,7 +108,7 @@ impl EngineError {
         Self::named(INVALID_PARAMS, name_of(INVALID_PARAMS), message)
     }
 
-    /// Whether its data has this name.
+    /// Whether the error's data has this name.
     pub fn is_named(&self, name: &str) -> bool {
         let named = self
             .data
@@ -129,7 +129,7 @@ impl EngineError {
         Self::named(Self::NOT_FOUND, "session_not_found", message)
     }
 
-    /// Whether it is [`unknown_session`](Self::unknown_session).
+    /// Whether the error is [`unknown_session`](Self::unknown_session).
     pub fn is_unknown_session(&self) -> bool {
         !self.is_agents && self.is_named("session_not_found")
     }

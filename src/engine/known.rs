@@ -58,7 +58,7 @@ impl Known {
         known().iter().find(|known| known.is_called(name))
     }
 
-    /// Whether it goes by this name.
+    /// Whether the agent goes by this name.
     pub fn is_called(&self, name: &str) -> bool {
         self.all_names().any(|own| own.eq_ignore_ascii_case(name))
     }

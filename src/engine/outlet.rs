@@ -158,12 +158,12 @@ impl Block {
         })
     }
 
-    /// Whether it has no payload.
+    /// Whether the block has no payload.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
-    /// How many payloads it has.
+    /// How many payloads the block has.
     pub fn len(&self) -> usize {
         self.parts.len()
     }
@@ -199,7 +199,7 @@ pub struct Question {
     pub session: Option<Range<usize>>,
     /// Whether the request and its response are part of the conversation.
     pub logged: bool,
-    /// Whether it has the form of the client's version already.
+    /// Whether the request has the form of the client's version already.
     pub is_native: bool,
     /// Cancelled when the engine no longer needs the response.
     pub cancel: CancellationToken,

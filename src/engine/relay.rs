@@ -21,7 +21,7 @@ pub enum Greeted {
     Unavailable(EngineError),
 }
 
-/// Which of the agent's sessions are requested.
+/// A request for a page of the agent's sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
     /// Only those with this working directory.

@@ -17,7 +17,7 @@ use super::turn::message_id;
 pub struct Start<'a> {
     /// Its number among all turns of the session, from 0.
     pub number: u64,
-    /// Who speaks: the user or the agent.
+    /// The speaker: the user or the agent.
     pub role: Role,
     /// The time of its first record.
     pub at: &'a str,
@@ -58,7 +58,7 @@ pub struct TurnSplitter {
     next: u64,
     /// A prompt was read and nothing of its answer.
     due: bool,
-    /// Who speaks in the current turn, if one has begun.
+    /// The speaker of the current turn, if one has begun.
     role: Option<Role>,
     /// The offset of the record with which the current turn begins.
     begun: u64,

@@ -54,7 +54,7 @@ impl Turn {
         }
     }
 
-    /// Who speaks.
+    /// The speaker.
     pub(super) fn role(&self) -> Role {
         self.role
     }

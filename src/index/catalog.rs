@@ -64,7 +64,7 @@ pub struct Catalog {
     audited: AtomicU64,
     /// Whether a thread is reading words in the background.
     pub(super) filling: AtomicBool,
-    /// Who is notified of changes.
+    /// The observer of changes.
     pub(super) observer: Observer,
     /// Sessions whose reports failed. The next list checks their logs.
     pub(super) unreported: Mutex<BTreeSet<SessionId>>,

@@ -54,7 +54,7 @@ pub(super) struct Database {
     /// The catalog in memory that is used while the file does not respond.
     meanwhile: Mutex<Option<Connection>>,
     avoidance: Mutex<Option<Avoidance>>,
-    /// Whether it is in memory, for good or not.
+    /// Whether the database in use is in memory, for good or not.
     private: AtomicBool,
     /// How often it changed between the file and memory.
     switches: AtomicU64,

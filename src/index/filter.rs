@@ -64,7 +64,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether it leaves out nothing but archived sessions.
+    /// Whether the filter leaves out nothing but archived sessions.
     pub(super) fn is_of_all(&self) -> bool {
         let order = self.order;
         *self

@@ -27,7 +27,7 @@ pub enum Seen {
 /// Called with each session that this process has changed.
 type Observe = Box<dyn Fn(&SessionId) + Send>;
 
-/// Who is notified of changes.
+/// The observer of changes.
 #[derive(Default)]
 pub(super) struct Observer(Mutex<Option<Observe>>);
 

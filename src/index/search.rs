@@ -21,9 +21,9 @@ pub struct Term {
     /// The texts of which one must be there, as words that follow each other.
     phrases: Vec<String>,
     words: Vec<String>,
-    /// The parts of the name that it is.
+    /// The parts of the term, if it is a name.
     parts: Vec<String>,
-    /// Whether it may be the beginning of a longer word.
+    /// Whether the term may be the beginning of a longer word.
     prefix: bool,
 }
 
@@ -111,7 +111,7 @@ impl Term {
         phrases.join(" OR ")
     }
 
-    /// Whether it may be in a text that [`in_ascii`](super::tokens::in_ascii) has returned.
+    /// Whether the term may be in a text that [`in_ascii`](super::tokens::in_ascii) has returned.
     pub(super) fn may_be_in(&self, plain: &[u8]) -> bool {
         // The parts of a name are all in the name, too.
         let all = if self.parts.is_empty() {

@@ -220,13 +220,13 @@ pub struct Tokens {
 /// A part of a word, or a word that has no parts.
 #[derive(Clone, Copy, Debug)]
 struct Token {
-    /// Where it begins in the text.
+    /// Offset of the token in the text, in bytes.
     at: usize,
-    /// Where it begins in `folded`.
+    /// Offset of the token in `folded`, in bytes.
     start: usize,
-    /// Whether it is the beginning of a word.
+    /// Whether the token is the beginning of a word.
     begins_word: bool,
-    /// Whether it follows the token before it within a name.
+    /// Whether the token follows the one before it within a name.
     in_name: bool,
 }
 

@@ -22,9 +22,9 @@ const BATCH: usize = 256;
 /// A conversation in a file of another tool, or in a part of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileOfTool {
-    /// Where it is.
+    /// The path of the file.
     pub path: String,
-    /// Which of its conversations, if it may have several; otherwise empty.
+    /// The key of the conversation in a file that may have several; otherwise empty.
     pub part: String,
     /// Its size in bytes.
     pub size: u64,

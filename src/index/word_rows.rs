@@ -23,7 +23,7 @@ use super::tokens::{SEPARATOR, add_words, parts};
 /// How many bits of a row's number are the piece's. A piece has about 32 KiB of text.
 const PIECE_BITS: u32 = 20;
 
-/// How far the words of a log were read.
+/// The progress of reading a log's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State {
     /// The log's length when it was last read to its end; -1 if it never was.
@@ -67,7 +67,7 @@ pub(super) fn unread(tx: &Transaction<'_>, limit: usize) -> Result<Vec<(Row, Sta
 pub(super) struct Read {
     /// The log's length; -1 if its end was not reached.
     pub(super) len: i64,
-    /// Whether it was read from its beginning, since it is a different log than before.
+    /// Whether the log was read from its beginning, since it is a different log than before.
     pub(super) anew: bool,
     /// Its text.
     pub(super) texts: Texts,

@@ -13,7 +13,7 @@ use super::text::unescaped;
 #[derive(Debug, Default)]
 pub struct Object {
     text: String,
-    /// Where it begins in the text.
+    /// Offset of the object in `text`, in bytes.
     begin: usize,
 }
 

@@ -103,7 +103,7 @@ impl UpdateKind {
         Self::SNAPSHOTS.iter().position(|kind| *kind == self)
     }
 
-    /// Whether it changes or begins a tool call.
+    /// Whether an update of this kind changes or begins a tool call.
     pub const fn is_call(self) -> bool {
         matches!(self, Self::ToolCall | Self::ToolCallUpdate)
     }

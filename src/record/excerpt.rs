@@ -38,7 +38,7 @@ impl<'a> Excerpt<'a> {
         }
     }
 
-    /// Whether it has no text.
+    /// Whether the excerpt has no text.
     pub(super) fn is_empty(&self) -> bool {
         self.text.is_empty()
     }

@@ -18,7 +18,7 @@ use super::kinds;
 /// A secret in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FoundSecret {
-    /// Where it is.
+    /// The range of the secret in the text.
     pub(super) at: Range<usize>,
     /// The rule that found it.
     pub(super) rule: &'static str,

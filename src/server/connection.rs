@@ -32,7 +32,7 @@ pub(super) struct Guest {
     pub(super) incoming: Incoming,
     /// Closes the connection when it is dropped, if that needs more than the end of our output.
     pub(super) closer: Option<Closer>,
-    /// Whether it only looks on.
+    /// Whether the client only looks on.
     pub(super) observes: bool,
 }
 

@@ -29,17 +29,17 @@ pub const CONNECT: &str = "_rejoin/connect";
 /// How long one who asks may take to read an answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Who comes.
+/// A process that connects, for a client of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Connect {
     /// Its release.
     pub version: String,
-    /// Whether its client only looks on.
+    /// Whether the client only looks on.
     pub observe: bool,
 }
 
-/// Who serves.
+/// The process that serves the connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Connected {
@@ -57,7 +57,7 @@ pub struct Described {
     pub version: String,
     /// When it began.
     pub since: String,
-    /// Whether it is a host.
+    /// Whether the process is a host.
     pub host: bool,
     /// Its clients.
     pub clients: Vec<DescribedClient>,

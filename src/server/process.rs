@@ -65,7 +65,7 @@ struct Shared {
     introducing: Arc<tokio::sync::Mutex<()>>,
     /// Cancelled when the process was asked to end.
     ending: CancellationToken,
-    /// Whether it is about to end, so that no client can come.
+    /// Whether the process is about to end, so that no client can come.
     ends: Mutex<bool>,
 }
 
@@ -77,7 +77,7 @@ struct Connected {
     since: String,
 }
 
-/// Why a process is there.
+/// The purpose of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// For the client that has started it.

@@ -33,7 +33,7 @@ struct State {
 
 #[derive(Debug)]
 enum Known {
-    /// Where its record begins in the log, in bytes.
+    /// A prompt in the log: the offset of its record, in bytes.
     At(u64),
     Here(Prompt),
 }

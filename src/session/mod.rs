@@ -85,11 +85,11 @@ pub struct Client {
     pub identity: Option<Implementation>,
     /// The client's capabilities that matter to an engine.
     pub abilities: ClientCapabilities,
-    /// Whether it shows subagents: in version 1 a capability.
+    /// Whether the client shows subagents: in version 1 a capability.
     pub shows_subagents: bool,
-    /// Whether it wants the session index of JetBrains' clients.
+    /// Whether the client wants the session index of JetBrains' clients.
     pub has_session_index: bool,
-    /// Whether it wants to be notified that the list of a folder has changed.
+    /// Whether the client wants to be notified that the list of a folder has changed.
     pub hears_of_lists: bool,
     /// The view with which each of its sessions begins.
     pub view: ClientView,

@@ -75,7 +75,7 @@ struct StopTarget<'a> {
 }
 
 impl StopTarget<'_> {
-    /// Whether it still holds the locks by which it is known.
+    /// Whether the process still holds the locks by which it is known.
     fn is_still(&self, context: &CommandContext<'_>) -> bool {
         let store = &context.store;
         let is_host = self.host.is_some_and(|host| store.hosts().contains(host));

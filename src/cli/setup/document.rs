@@ -427,7 +427,7 @@ impl<'d> AgentCommand<'d> {
         name.strip_suffix(".exe").unwrap_or(name) == "rejoin"
     }
 
-    /// Whether it starts rejoin, perhaps by way of other programs, such as `npx`.
+    /// Whether the command starts rejoin, perhaps by way of other programs, such as `npx`.
     pub(in crate::cli) fn starts_rejoin(&self) -> bool {
         self.is_rejoin() || AgentNames::starts(&self.words(), "rejoin")
     }

@@ -111,7 +111,7 @@ impl SettingsFile {
         self.path.with_file_name(name)
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub(in crate::cli) fn path(&self) -> &Path {
         &self.path
     }

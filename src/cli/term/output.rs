@@ -39,7 +39,7 @@ impl Output {
         &self.look
     }
 
-    /// Whether it is a terminal.
+    /// Whether the output goes to a terminal.
     pub(in crate::cli) fn is_terminal(&self) -> bool {
         self.look.terminal
     }

@@ -51,13 +51,13 @@ pub(in crate::cli) fn of_sign(sign: char) -> Style {
 /// How output looks.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct Look {
-    /// Whether a person sees it at once; otherwise it is for a program.
+    /// Whether a person sees the output at once; otherwise it is for a program.
     pub(in crate::cli) terminal: bool,
-    /// Whether it has colours.
+    /// Whether the output has colours.
     pub(in crate::cli) colour: bool,
     /// How many columns a line may have.
     pub(in crate::cli) width: usize,
-    /// Where the person is.
+    /// The time zone of the person.
     pub(in crate::cli) zone: Zone,
     /// The person's home folder.
     pub(in crate::cli) home: Option<PathBuf>,

@@ -17,10 +17,10 @@ pub(super) struct Capabilities {
     /// Its name and version, if it reports them.
     pub(super) name: Option<String>,
     pub(super) version: Option<String>,
-    /// Whether it speaks version 2 of the protocol. If not, it speaks version 1.
+    /// Whether the agent speaks version 2 of the protocol. If not, it speaks version 1.
     pub(super) is_native: bool,
     pub(super) load: bool,
-    /// Whether it has ways to sign in.
+    /// Whether the agent has ways to sign in.
     pub(super) sign_in: bool,
     pub(super) resume: bool,
     pub(super) list: bool,
@@ -28,9 +28,9 @@ pub(super) struct Capabilities {
     pub(super) delete: bool,
     pub(super) fork: bool,
     pub(super) title: bool,
-    /// Whether it records conversations as rejoin does, and so knows how far each turn came.
+    /// Whether the agent records conversations as rejoin does, and so knows how far each turn came.
     pub(super) history: bool,
-    /// Whether it starts MCP servers.
+    /// Whether the agent starts MCP servers.
     pub(super) mcp_stdio: bool,
     /// The modes in which it takes a system prompt.
     pub(super) system_prompts: BTreeSet<String>,
@@ -110,7 +110,7 @@ impl Capabilities {
         }
     }
 
-    /// Whether it takes a system prompt with this mode.
+    /// Whether the agent takes a system prompt with this mode.
     pub(super) fn takes_system_prompt(&self, prompt: &str) -> bool {
         let mode = json::string_member(prompt, "mode");
         mode.is_some_and(|mode| self.system_prompts.contains(&mode))

@@ -69,7 +69,7 @@ pub(super) struct Connection {
     /// How many of our requests were pending when the agent ended.
     lost_requests: AtomicUsize,
     leaving: AtomicBool,
-    /// Whether it is ended because it no longer took its input.
+    /// Whether the agent is ended because it no longer took its input.
     is_deaf: AtomicBool,
     /// Whether the agent has replayed a session before it answered the request to load it.
     replays_first: AtomicBool,

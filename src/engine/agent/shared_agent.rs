@@ -60,7 +60,7 @@ pub(super) struct Agent {
     /// Whether the next session may fail because the user must sign in: the agent has ways to sign
     /// in, and its process has not yet opened a session or accepted a sign-in.
     may_want_sign_in: AtomicBool,
-    /// Whether it speaks the client's version; decided when it is first started.
+    /// Whether the agent speaks the client's version; decided when it is first started.
     is_native: OnceLock<bool>,
     /// The subagents that its processes have announced, and those in the logs that were opened.
     subagents: Arc<Mutex<Ids>>,
@@ -150,7 +150,7 @@ impl Agent {
         lock(&self.declared).contains(capability)
     }
 
-    /// Whether it speaks the client's version, where that is not version 1.
+    /// Whether the agent speaks the client's version, where that is not version 1.
     pub(super) fn is_native(&self) -> bool {
         self.is_native.get() == Some(&true)
     }

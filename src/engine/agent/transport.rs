@@ -230,7 +230,7 @@ impl AgentTransport {
         with_stderr(ended, child)
     }
 
-    /// Whether it is a subprocess, whose unexpected end is logged.
+    /// Whether the agent is a subprocess, whose unexpected end is logged.
     pub(super) fn is_process(&self) -> bool {
         matches!(self, Self::Process(..))
     }

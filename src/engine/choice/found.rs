@@ -45,7 +45,7 @@ impl Found {
         AgentNames::known(&self.names)
     }
 
-    /// Whether it goes by this name.
+    /// Whether the agent goes by this name.
     pub(super) fn is_called(&self, name: &str) -> bool {
         Known::called(name).is_some_and(|known| known.id == self.id)
     }

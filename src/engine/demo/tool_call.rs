@@ -28,7 +28,7 @@ pub(super) struct ToolCall {
 #[derive(Debug, Default)]
 pub(super) struct ToolResult {
     pub(super) failed: bool,
-    /// Whether it failed because the turn was cancelled; the turn then ends, too.
+    /// Whether the call failed because the turn was cancelled; the turn then ends, too.
     pub(super) cancelled: bool,
     /// The new content; `None` keeps the current content.
     pub(super) content: Option<Vec<Value>>,

@@ -42,13 +42,13 @@ pub(super) struct Watch {
     ended: Option<ProcessEnd>,
 }
 
-/// How far the end of the process is known.
+/// The end of the process that was started, which others may outlive.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(unix), expect(dead_code, reason = "there is no `poll` of pipes"))]
 struct ProcessEnd {
     /// When it is clear that another process goes on in its place.
     settled: Instant,
-    /// Whether it had answered before.
+    /// Whether the process had answered before.
     had_answered: bool,
 }
 

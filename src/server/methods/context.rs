@@ -71,7 +71,7 @@ impl Context {
         self.0.registry.deps()
     }
 
-    /// Who sent a request that the engine serves.
+    /// The client and the id of a request that the engine serves.
     pub(super) fn caller(&self, responder: &Responder) -> Caller {
         Caller {
             client: self.deps().wire.clone(),

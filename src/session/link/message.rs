@@ -35,7 +35,7 @@ pub const ANSWER: Duration = Duration::from_secs(5);
 /// Notifies a client that the session is stopped on purpose, before the link ends.
 pub const STOPPED: &str = "_rejoin/stopped";
 
-/// Who asks for which session.
+/// The client that attaches, and the session to which it does.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Attach {
@@ -50,7 +50,7 @@ pub struct Attach {
     /// The client.
     #[serde(default)]
     pub client: Option<Implementation>,
-    /// Whether it only looks on, and is asked nothing.
+    /// Whether the client only looks on, and is asked nothing.
     #[serde(default)]
     pub observe: bool,
     /// The id of its process.

@@ -37,7 +37,7 @@ pub(in crate::session) struct Link {
     pub(in crate::session) name: String,
     /// The name of the client.
     pub(in crate::session) client: Option<String>,
-    /// Whether it is asked nothing.
+    /// Whether the client only looks on, and is asked nothing.
     pub(in crate::session) observes: bool,
     /// The client's capabilities, if its process has sent them.
     pub(in crate::session) abilities: Option<ClientCapabilities>,
@@ -47,7 +47,7 @@ pub(in crate::session) struct Link {
     pub(in crate::session) since: String,
     /// See [`Attach::key`].
     pub(in crate::session) key: Option<String>,
-    /// Whether its client is the owner's own, whose key this is.
+    /// Whether the client is the owner's own, which has this key.
     pub(in crate::session) is_own: bool,
     /// Ends the link when it is dropped.
     _closer: Closer,

@@ -78,7 +78,7 @@ enum Purpose {
     Log,
     /// To log the end of a turn.
     EndTurn {
-        /// Whether its answer waits for the end of a load.
+        /// Whether the turn's answer waits for the end of a load.
         deferred: bool,
     },
     /// To finish a replay.

@@ -11,11 +11,11 @@ use super::{Machine, Purpose};
 /// How requests are served that another process serves, which has the session.
 #[derive(Debug, Default)]
 pub(super) struct Passes {
-    /// Whether there is such a process.
+    /// Whether another process has the session and serves its requests.
     pub(super) are_due: bool,
     /// How many prompts it has not answered.
     pub(super) prompts: usize,
-    /// Whether it was asked to cancel them, since the session is to be closed.
+    /// Whether the process was asked to cancel its turns, since the session is to be closed.
     pub(super) cancelled: bool,
 }
 

@@ -8,7 +8,7 @@ use super::Machine;
 /// The engine's reports of its state.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
-    /// Whether it does so. If not, the session reports.
+    /// Whether the engine reports. If not, the session does.
     pub(super) are_due: bool,
     pub(super) last: Option<Phase>,
 }

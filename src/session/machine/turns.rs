@@ -14,9 +14,10 @@ use crate::session::request::{AnswerDue, ClientResponse};
 pub(super) struct Turn<R> {
     /// The id of the user's message.
     pub(super) message_id: String,
-    /// Where its end is answered. `None` if its prompt was answered when it was logged.
+    /// The reply that the turn's end is sent to. `None` if the prompt was answered when it was
+    /// logged.
     pub(super) reply: Option<R>,
-    /// Why it was asked to stop, if it was.
+    /// The reason why the turn was asked to stop, if it was.
     pub(super) stop: Option<TurnStop>,
     /// Whether another turn ran at the same time, so that its end must name its prompt.
     pub(super) overlaps: bool,
@@ -67,7 +68,7 @@ pub(super) struct Turns<R> {
     pub(super) interruption: Option<&'static str>,
     /// Whether the requests to the client were withdrawn.
     pub(super) withdrawn: bool,
-    /// Why a record could not be logged; the answer of each turn.
+    /// The reason why a record could not be logged, which is the answer of each turn.
     pub(super) failure: Option<Refusal>,
     /// How many logged requests to the client are unanswered.
     pub(super) open_requests: usize,
@@ -209,7 +210,7 @@ pub(super) struct WaitingPrompt<R> {
     pub(super) due: AnswerDue,
     pub(super) message_id: String,
     pub(super) params: String,
-    /// Whether it was cancelled while it waited.
+    /// Whether the prompt was cancelled while it waited.
     pub(super) cancelled: bool,
 }
 

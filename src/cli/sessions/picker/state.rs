@@ -52,11 +52,11 @@ pub(super) enum PickerAction {
 pub(super) struct PickerRow {
     pub(super) id: SessionId,
     pub(super) shown: table::TableRow,
-    /// Why it cannot be deleted.
+    /// The reason why the session cannot be deleted, if so.
     pub(super) kept: Option<String>,
     /// The text that is searched at once, in lower case.
     pub(super) words: String,
-    /// Whether it is known what the session is doing.
+    /// Whether the session's state is known.
     pub(super) has_state: bool,
 }
 

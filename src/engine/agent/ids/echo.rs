@@ -38,7 +38,7 @@ pub(super) struct Steered(Vec<SteeredMessage>);
 struct SteeredMessage {
     id: String,
     echo: Echo,
-    /// Whether it is recorded already.
+    /// Whether the message is recorded already.
     is_recorded: bool,
     /// Whether the agent has shown the beginning of it before it was recorded.
     is_shown: bool,

@@ -24,7 +24,7 @@ pub(in crate::engine::agent) struct NormalizedUpdate<'a> {
     pub(in crate::engine::agent) form: Form,
     /// Its text: borrowed if nothing was changed.
     pub(in crate::engine::agent) payload: Cow<'a, str>,
-    /// Whether it is about a tool call.
+    /// Whether the update is about a tool call.
     pub(in crate::engine::agent) is_call: bool,
 }
 

@@ -85,7 +85,7 @@ impl<'a> Payload<'a> {
         self.fields.whole.of(&self.text)
     }
 
-    /// Whether it is about what the agent is doing, in version 2.
+    /// Whether the update is a report of the agent's state, in version 2.
     pub(in crate::engine::agent) fn is_state(&self) -> bool {
         let name = self.fields.name.and_then(|name| name.body(&self.text));
         name == Some("state_update")

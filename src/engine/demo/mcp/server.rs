@@ -37,7 +37,7 @@ pub(super) struct Server {
     pub(super) config: ServerConfig,
     cwd: String,
     launch: Launch,
-    /// Whether it may be started at all.
+    /// Whether the server may be started at all.
     usable: bool,
     /// Whether the user needs no notice: it was usable once, or its failure was reported.
     reported: AtomicBool,
@@ -95,7 +95,7 @@ impl Server {
         &self.config.name
     }
 
-    /// Whether it can be used for this configuration in a session that works in `cwd`.
+    /// Whether the server can be used for this configuration in a session that works in `cwd`.
     pub(super) fn is_for(&self, config: &ServerConfig, cwd: &str) -> bool {
         self.usable && self.config == *config && self.cwd == cwd
     }
@@ -105,7 +105,7 @@ impl Server {
         self.state.borrow().clone()
     }
 
-    /// Why it could never be used; returned only once.
+    /// The reason why the server could never be used; returned only once.
     pub(super) fn unreported_failure(&self) -> Option<Arc<str>> {
         match self.state() {
             State::Failed(why) if !self.reported.swap(true, Ordering::Relaxed) => Some(why),

@@ -18,9 +18,9 @@ pub(super) const COMPARED: usize = 1024 * 1024;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Excerpt {
     pub(super) text: String,
-    /// How many lines it is.
+    /// How many lines the text has.
     pub(super) lines: u64,
-    /// Whether it was truncated because it would be too long.
+    /// Whether the text was truncated because it would be too long.
     pub(super) cut: bool,
 }
 

@@ -16,7 +16,7 @@ use super::client::{ask, problem};
 pub(crate) struct Action<'a> {
     /// The text by which the user's permanent decisions apply to further actions.
     pub(crate) about: &'a str,
-    /// Whether it may change something, so that a read-only mode rejects it.
+    /// Whether the action may change something, so that a read-only mode rejects it.
     pub(crate) changes: bool,
 }
 
