@@ -490,7 +490,7 @@ impl Actor {
             } else if self.session.is_none() {
                 Refusal::NotOpen
             } else if self.left {
-                Refusal::Gone
+                Refusal::ClientLeft
             } else if self.awaited.is_some() {
                 self.silent_owner()
             } else {
