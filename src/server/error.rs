@@ -228,7 +228,9 @@ pub(super) fn refused(id: &str, refusal: Refusal) -> Error {
             return Error::new(ErrorKind::RequestCancelled, "Request cancelled");
         }
         Refusal::Gone => return internal(text),
-        Refusal::Interrupted | Refusal::OwnerEnded | Refusal::ClientLeft => (ErrorKind::Interrupted, text),
+        Refusal::Interrupted | Refusal::OwnerEnded | Refusal::ClientLeft => {
+            (ErrorKind::Interrupted, text)
+        }
         Refusal::NotOpen => (ErrorKind::SessionNotOpen, NOT_OPEN.to_owned()),
         Refusal::Forgotten => {
             let message = "Session is closed, and without a store it cannot be opened again";

@@ -89,7 +89,7 @@ async fn serve_stream(process: Process, stream: Stream) {
             None
         }
         // A process that is about to end does not answer, so that the client finds the next one.
-        ATTACH | INITIALIZE | CONNECT => return,
+        ATTACH | INITIALIZE | CONNECT => return wire.requests.close(),
         _ => {
             drop(present);
             return control::serve(&process, &wire, request, incoming).await;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use tokio::sync::OwnedMutexGuard;
@@ -58,6 +58,8 @@ struct Shared {
     kind: Kind,
     /// The sessions of each connection, until they are released.
     connections: Mutex<Vec<Connected>>,
+    /// All connections, also those that have no sessions yet.
+    wires: Mutex<Vec<Weak<ClientConnection>>>,
     /// Counts the clients that are there, and those whose turns go on.
     clients: Busy,
     /// Held while a client is introduced to the engine: from the choice of its engine to the answer
@@ -141,6 +143,7 @@ impl Process {
             since,
             kind,
             connections: Mutex::default(),
+            wires: Mutex::default(),
             clients: Busy::default(),
             introducing: Arc::default(),
             ending: CancellationToken::new(),
@@ -180,7 +183,17 @@ impl Process {
         } else {
             Form::Acp
         };
-        connect(input, output, self.options().line_limit, form, &self.0.flow)
+        let (wire, incoming) =
+            connect(input, output, self.options().line_limit, form, &self.0.flow)?;
+        {
+            let mut wires = lock(&self.0.wires);
+            wires.retain(|other| other.strong_count() > 0);
+            wires.push(Arc::downgrade(&wire));
+        }
+        if *lock(&self.0.ends) {
+            wire.requests.close();
+        }
+        Ok((wire, incoming))
     }
 
     /// Waits until the clients that came before are introduced: the first one decides which version an
@@ -389,10 +402,11 @@ impl Process {
         if !guests.is_empty() {
             tokio::time::timeout(GRACE, ended).await.ok();
         }
-        let connections = self.connections();
-        for connection in &connections {
-            connection.deps().wire.requests.close();
+        // A client that was not introduced gets no answer, either, so that it finds the next host.
+        for wire in lock(&self.0.wires).iter().filter_map(Weak::upgrade) {
+            wire.requests.close();
         }
+        let connections = self.connections();
         let released = async {
             for connection in &connections {
                 connection.release().await;

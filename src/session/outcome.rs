@@ -88,7 +88,9 @@ pub enum Refusal {
     #[error("the process that had the session open has ended before it answered")]
     OwnerEnded,
     /// The client goes before the process that has the session has answered.
-    #[error("the client has gone before the answer, and the process that has the session open goes on")]
+    #[error(
+        "the client has gone before the answer, and the process that has the session open goes on"
+    )]
     ClientLeft,
     /// The log's header cannot be read, so nothing is replayed and nothing is written.
     #[error("{0}")]
