@@ -189,11 +189,13 @@ impl PipedClient {
         lock(&self.wait).has_ended
     }
 
-    /// Whether something was sent, all of it is still there, and nothing was answered.
+    /// Whether nothing was answered, and all that was sent is still there, or is still to come.
     fn may_send_again(&self) -> bool {
         let answered = lock(&self.wait).came > 0;
         let sink = lock(&self.sink);
-        !answered && sink.kept.as_ref().is_some_and(|kept| !kept.is_empty())
+        let may_come = !sink.has_ended;
+        let kept = sink.kept.as_ref();
+        !answered && kept.is_some_and(|kept| may_come || !kept.is_empty())
     }
 
     /// Goes on with another process.
