@@ -4,7 +4,7 @@
 
 use std::hint::black_box;
 
-use rejoin::protocol::v2::View;
+use rejoin::protocol::v2::V2View;
 use rejoin::replay::{Options, Replay};
 use rejoin::store::Durability;
 use rejoin::sys::SessionId;
@@ -41,7 +41,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<()> {
     for (name, id, exact) in asked {
         let pairs = Pairs::measure(
             settings.rounds,
-            || timed(|| play(&filled, id, exact, Some(View::new()))),
+            || timed(|| play(&filled, id, exact, Some(V2View::new()))),
             || timed(|| play(&filled, id, exact, None)),
         )?;
         tell(&filled, &format!("lines: {name}"), id, &pairs, report)?;
@@ -78,7 +78,7 @@ fn replay(filled: &Filled, id: &SessionId, exact: bool, is_v2: bool) -> Result<(
     Ok(())
 }
 
-fn play(filled: &Filled, id: &SessionId, exact: bool, mut view: Option<View>) -> Result<()> {
+fn play(filled: &Filled, id: &SessionId, exact: bool, mut view: Option<V2View>) -> Result<()> {
     let mut reader = filled.store.read(id)?;
     let options = Options {
         exact,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::export::{self, Format, Options};
 use crate::redact::Redactor;
-use crate::store::Reader;
+use crate::store::LogReader;
 
 use super::exit::Failure;
 use super::export::say_masked;
@@ -39,7 +39,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
 
 /// Writes the page of a session, and returns its path.
 pub(super) fn write_page(
-    reader: &mut Reader,
+    reader: &mut LogReader,
     redact: Option<&Redactor>,
 ) -> Result<PathBuf, Failure> {
     let path = page_file::page(&page_file::name_of(reader.id()))?;

@@ -10,7 +10,7 @@ use crate::record::title::title;
 use crate::record::{Kind, OpenTurns};
 use crate::redact::Redactor;
 use crate::replay::{self, Replay};
-use crate::store::{DamageReport, Reader, Scan, StoreError};
+use crate::store::{DamageReport, LogReader, Scan, StoreError};
 
 /// How a conversation is exported.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,7 +52,7 @@ pub(super) enum Event<'a> {
 
 /// A description of a session as a whole, from `scan`, the reading of its log.
 pub(super) fn about(
-    reader: &mut Reader,
+    reader: &mut LogReader,
     scan: &Scan,
     options: Options<'_>,
 ) -> Result<Value, StoreError> {
@@ -79,7 +79,11 @@ pub(super) fn about(
 }
 
 /// Lets the redactor see the prompt whose beginning may be the title.
-fn expect_titles(reader: &mut Reader, scan: &Scan, redactor: &Redactor) -> Result<(), StoreError> {
+fn expect_titles(
+    reader: &mut LogReader,
+    scan: &Scan,
+    redactor: &Redactor,
+) -> Result<(), StoreError> {
     for &prompt in &scan.prompts {
         reader.seek(prompt);
         let Some(entry) = reader.next()? else {
@@ -107,7 +111,7 @@ pub(super) struct Range<'a> {
 
 /// Calls `visit` with each part of the conversation, in the order in which a load would show them.
 pub(super) fn read<E: From<StoreError>>(
-    reader: &mut Reader,
+    reader: &mut LogReader,
     options: Options<'_>,
     range: Range<'_>,
     visit: &mut dyn FnMut(Event<'_>) -> Result<(), E>,

@@ -1,6 +1,6 @@
 //! The export as JSON, which `docs/export.md` describes.
 
-use crate::store::{Reader, StoreError};
+use crate::store::{LogReader, StoreError};
 
 use super::conversation::{Event, Options, Range, about, read};
 
@@ -8,7 +8,7 @@ use super::conversation::{Event, Options, Range, about, read};
 const VERSION: u32 = 1;
 
 pub(super) fn write<E: From<StoreError>>(
-    reader: &mut Reader,
+    reader: &mut LogReader,
     options: Options<'_>,
     put: &mut dyn FnMut(&str) -> Result<(), E>,
 ) -> Result<(), E> {

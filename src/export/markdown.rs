@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 use crate::protocol::Role;
-use crate::record::transcript::Entry;
-use crate::store::{Reader, StoreError};
+use crate::record::transcript::TranscriptEntry;
+use crate::store::{LogReader, StoreError};
 
 use super::conversation::Options;
 use super::diff;
@@ -15,7 +15,7 @@ use super::parts::{self, Choice, Part, Said};
 use super::plain::{one_line, plain};
 
 pub(super) fn write<E: From<StoreError>>(
-    reader: &mut Reader,
+    reader: &mut LogReader,
     options: Options<'_>,
     put: &mut dyn FnMut(&str) -> Result<(), E>,
 ) -> Result<(), E> {
@@ -105,11 +105,11 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn entries(&mut self, entries: &[Entry], out: &mut String) {
+    fn entries(&mut self, entries: &[TranscriptEntry], out: &mut String) {
         let mut speaker = None;
         for entry in entries {
             match entry {
-                Entry::Message { role, blocks, .. } => {
+                TranscriptEntry::Message { role, blocks, .. } => {
                     let text: Vec<_> = blocks.iter().map(block).collect();
                     let text = text.join("\n\n");
                     if *role == Role::Thought {
@@ -122,9 +122,9 @@ impl<'a> Writer<'a> {
                     }
                     paragraph(text.trim(), out);
                 }
-                Entry::ToolCall { call, .. } => paragraph(&tool_call(call), out),
-                Entry::Plan { plan } => paragraph(&self::plan(plan), out),
-                Entry::Other { update } => self.other(update, out),
+                TranscriptEntry::ToolCall { call, .. } => paragraph(&tool_call(call), out),
+                TranscriptEntry::Plan { plan } => paragraph(&self::plan(plan), out),
+                TranscriptEntry::Other { update } => self.other(update, out),
             }
         }
     }

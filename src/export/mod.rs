@@ -11,7 +11,7 @@ pub mod plain;
 pub use conversation::Options;
 pub use page::stats_page;
 
-use crate::store::{Reader, StoreError};
+use crate::store::{LogReader, StoreError};
 
 /// The form of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub enum Format {
 
 /// Writes the conversation in a log in this form: `put` takes its text, part by part.
 pub fn write<E: From<StoreError>>(
-    reader: &mut Reader,
+    reader: &mut LogReader,
     format: Format,
     options: Options<'_>,
     put: &mut dyn FnMut(&str) -> Result<(), E>,

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::store::{Reader, StoreError};
+use crate::store::{LogReader, StoreError};
 
 use super::conversation::{Event, Options, Range, about, read};
 
@@ -20,7 +20,7 @@ const ELEMENT: usize = 256 * 1024;
 const NEXT_ELEMENT: &str = "</script>\n<script type=\"application/json\">\n";
 
 pub(super) fn write<E: From<StoreError>>(
-    reader: &mut Reader,
+    reader: &mut LogReader,
     options: Options<'_>,
     put: &mut dyn FnMut(&str) -> Result<(), E>,
 ) -> Result<(), E> {

@@ -10,9 +10,9 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 use crate::json;
-use crate::record::transcript::{Entry, Transcript};
+use crate::record::transcript::{Transcript, TranscriptEntry};
 use crate::record::{Kind, OpenTurns};
-use crate::store::{DamageReport, Entry as Record, Reader, StoreError};
+use crate::store::{DamageReport, LogReader, PositionedRecord as Record, StoreError};
 
 use super::conversation::{self, Event, Options, Range, about};
 use super::plain::one_line;
@@ -44,7 +44,7 @@ pub enum Part<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Said<'a> {
     /// The session's entries.
-    pub entries: &'a [Entry],
+    pub entries: &'a [TranscriptEntry],
     /// The content of announced subagents meanwhile, by their ids.
     pub subagents: &'a BTreeMap<String, Transcript>,
     /// The output of terminals for display, by their ids.
@@ -80,7 +80,7 @@ pub struct Start {
 
 /// Calls `visit` with each part of the conversation in a log. Returns where the last turn begins.
 pub fn read<E: From<StoreError>>(
-    reader: &mut Reader,
+    reader: &mut LogReader,
     choice: Choice<'_>,
     visit: &mut dyn FnMut(Part<'_>) -> Result<(), E>,
 ) -> Result<Start, E> {
@@ -101,7 +101,7 @@ pub fn read<E: From<StoreError>>(
 /// Calls `visit` with each part of the conversation from the turn that begins at `from`, for those
 /// who have read what is before it. Returns where the last turn begins.
 pub fn read_on<E: From<StoreError>>(
-    reader: &mut Reader,
+    reader: &mut LogReader,
     from: Start,
     choice: Choice<'_>,
     visit: &mut dyn FnMut(Part<'_>) -> Result<(), E>,
@@ -125,7 +125,7 @@ pub fn read_on<E: From<StoreError>>(
 
 /// Calls `visit` with the parts of a range of the log.
 fn said<E: From<StoreError>>(
-    reader: &mut Reader,
+    reader: &mut LogReader,
     choice: Choice<'_>,
     ends: HashMap<u64, String>,
     range: Range<'_>,
@@ -258,7 +258,11 @@ impl<E> Window<'_, E> {
             // Updates of a tool call replace what it had.
             self.size = self.transcript.size();
             if self.size > self.longest / 2 {
-                let last = self.transcript.entries.last().map_or(0, Entry::size);
+                let last = self
+                    .transcript
+                    .entries
+                    .last()
+                    .map_or(0, TranscriptEntry::size);
                 self.flush(usize::from(last <= self.longest / 4))?;
             }
         }

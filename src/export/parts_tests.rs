@@ -50,18 +50,24 @@ fn parts(records: &[(Kind, String)], longest: usize, last: Option<u64>) -> Vec<S
         };
         format!("{} {}", text("title"), text("status"))
     };
-    let entry = |entry: &Entry| match entry {
-        Entry::Message { blocks, .. } => blocks[0]["text"].as_str().unwrap().to_owned(),
-        Entry::ToolCall { call, .. } => title(call),
-        Entry::Plan { .. } => "plan".to_owned(),
-        Entry::Other { update } => update["title"].as_str().unwrap_or("-").to_owned(),
+    let entry = |entry: &TranscriptEntry| match entry {
+        TranscriptEntry::Message { blocks, .. } => blocks[0]["text"].as_str().unwrap().to_owned(),
+        TranscriptEntry::ToolCall { call, .. } => title(call),
+        TranscriptEntry::Plan { .. } => "plan".to_owned(),
+        TranscriptEntry::Other { update } => update["title"].as_str().unwrap_or("-").to_owned(),
     };
     let read = read(&mut store.read(&id).unwrap(), choice, &mut |part| {
         shown.push(match part {
             Part::Session(session) => format!("{} turns", session["turns"]),
             Part::Turn(turn, _) => format!("turn {turn}"),
             Part::Said(said) => {
-                assert!(said.entries.iter().map(Entry::size).sum::<usize>() < longest + 200);
+                assert!(
+                    said.entries
+                        .iter()
+                        .map(TranscriptEntry::size)
+                        .sum::<usize>()
+                        < longest + 200
+                );
                 let inner = said.subagents.values().flat_map(|inner| &inner.entries);
                 let entries = said.entries.iter().map(entry);
                 let entries = entries.chain(inner.map(|inner| format!("< {}", entry(inner))));

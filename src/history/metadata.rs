@@ -3,7 +3,7 @@
 use crate::index::{Catalog, Summary};
 use crate::record::Kind;
 use crate::record::metadata::MetadataChange;
-use crate::store::{Opened, Store, StoreError, Sync};
+use crate::store::{OpenedLog, Store, StoreError, Sync};
 use crate::sys::SessionId;
 
 /// Records a change in the session's log and in the catalog, unless it changes nothing.
@@ -13,7 +13,7 @@ pub fn change_metadata(
     id: &SessionId,
     change: &MetadataChange,
 ) -> Result<(), StoreError> {
-    let Opened { mut log, scan, .. } = store.open_log(id)?;
+    let OpenedLog { mut log, scan, .. } = store.open_log(id)?;
     let mut summary = Summary::of(&scan);
     if is_change(summary.archived, change) {
         let payload = change.payload();

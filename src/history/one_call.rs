@@ -4,7 +4,7 @@ use crate::json;
 use crate::protocol::UpdateKind;
 use crate::protocol::update::call_id;
 use crate::record::{InVersion1, Kind, Record};
-use crate::store::Reader;
+use crate::store::LogReader;
 
 use super::call::Calls;
 use super::turns::{Stopped, read};
@@ -20,7 +20,7 @@ pub struct OneCall {
 
 /// Reads the call with this id, of at most `longest` bytes. `cancelled` is called now and then.
 pub fn one_call(
-    reader: &mut Reader,
+    reader: &mut LogReader,
     id: &str,
     longest: usize,
     cancelled: &dyn Fn() -> bool,

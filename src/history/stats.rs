@@ -10,7 +10,7 @@ use crate::protocol::UpdateKind;
 use crate::record::activity::cost_at_end;
 use crate::record::header::{Implementation, Workspace};
 use crate::record::{Activity, Kind, OpenTurns, Record, snapshot_of};
-use crate::store::{Reader, StoreError};
+use crate::store::{LogReader, StoreError};
 use crate::sys::Timestamp;
 
 /// The name of an answering agent whose name is not known.
@@ -174,7 +174,7 @@ pub struct Turn {
 
 impl Turn {
     /// The turns of a session, from its log.
-    pub fn all(reader: &mut Reader) -> Result<Vec<Self>, StoreError> {
+    pub fn all(reader: &mut LogReader) -> Result<Vec<Self>, StoreError> {
         let mut session = Session::new(reader);
         while let Some(entry) = reader.next()? {
             session.record(&entry.record);
@@ -197,7 +197,7 @@ struct Session {
 }
 
 impl Session {
-    fn new(reader: &Reader) -> Self {
+    fn new(reader: &LogReader) -> Self {
         let header = reader.header();
         Self {
             turns: Vec::new(),

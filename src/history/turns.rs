@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use crate::protocol::{Role, UpdateKind};
 use crate::record::Kind;
-use crate::store::{DamageReport, Entry, Reader, StoreError};
+use crate::store::{DamageReport, LogReader, PositionedRecord, StoreError};
 
 use super::place::Place;
 use super::splitter::{Start, TurnSink, TurnSplitter};
@@ -43,7 +43,7 @@ pub enum Stopped {
 }
 
 /// How many turns a session has. `cancelled` is called now and then.
-pub fn count(reader: &mut Reader, cancelled: &dyn Fn() -> bool) -> Result<u64, Stopped> {
+pub fn count(reader: &mut LogReader, cancelled: &dyn Fn() -> bool) -> Result<u64, Stopped> {
     let mut splitter = TurnSplitter::new(Place::START);
     // The limit is never reached, since no turn is returned.
     let mut page = PageBuilder::new(u64::MAX, 1, 0, String::new());
@@ -58,7 +58,7 @@ pub fn count(reader: &mut Reader, cancelled: &dyn Fn() -> bool) -> Result<u64, S
 /// turns after the one at `place`. At most `longest` bytes of a single turn are read. They are written
 /// behind `text`, so that nobody copies them. `cancelled` is called now and then.
 pub fn page(
-    reader: &mut Reader,
+    reader: &mut LogReader,
     (place, skip): (Place, u64),
     limit: usize,
     longest: usize,
@@ -107,9 +107,9 @@ pub fn page(
 
 /// Visits records until `visit` breaks, or to the end of the log.
 pub(super) fn read(
-    reader: &mut Reader,
+    reader: &mut LogReader,
     cancelled: &dyn Fn() -> bool,
-    mut visit: impl FnMut(&Entry<'_>) -> ControlFlow<()>,
+    mut visit: impl FnMut(&PositionedRecord<'_>) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>, Stopped> {
     let mut records = 0_u64;
     while let Some(entry) = reader.next()? {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use rusqlite::Transaction;
 
-use crate::record::State;
+use crate::record::ActivityState;
 use crate::store::{Store, StoreError};
 use crate::sys::{SessionId, Sys, lock};
 
@@ -277,10 +277,10 @@ impl Catalog {
     }
 
     /// The state of a session. A process that died left open turns behind.
-    pub fn state(&self, listed: &Listed) -> State {
+    pub fn state(&self, listed: &Listed) -> ActivityState {
         match listed.summary.activity.state() {
-            State::Idle => State::Idle,
-            _ if !self.logs.store.is_open(&listed.id) => State::Idle,
+            ActivityState::Idle => ActivityState::Idle,
+            _ if !self.logs.store.is_open(&listed.id) => ActivityState::Idle,
             state => state,
         }
     }

@@ -8,7 +8,7 @@ use crate::record::header::{Header, Implementation, Workspace};
 use crate::record::metadata::{archived, restored};
 use crate::record::title::{named, title};
 use crate::record::{Activity, AgentSessionId, Kind, Record, snapshot_of};
-use crate::store::{Reader, Scan, StoreError};
+use crate::store::{LogReader, Scan, StoreError};
 
 /// The summary of a session, for lists.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -164,7 +164,7 @@ fn forked_from(header: &Header) -> Option<String> {
 }
 
 /// The title that a session has without a name: from the first prompt that gives one.
-pub fn first_title(log: &mut Reader) -> Result<Option<String>, StoreError> {
+pub fn first_title(log: &mut LogReader) -> Result<Option<String>, StoreError> {
     log.seek(0);
     while let Some(entry) = log.next()? {
         if entry.record.kind == Kind::Prompt

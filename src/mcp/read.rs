@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::briefing::{Finder, Position, Window};
 use crate::sources::import::BEFORE_HISTORY;
-use crate::store::{Entry, Reader};
+use crate::store::{LogReader, PositionedRecord};
 use crate::sys::SessionId;
 
 use super::scope::{Cancelled, Sessions};
@@ -101,7 +101,7 @@ fn place(
 /// Where to begin.
 fn begin(
     sessions: &Sessions,
-    log: &mut Reader,
+    log: &mut LogReader,
     arguments: &Arguments,
     place: Option<u64>,
     cancelled: Cancelled<'_>,
@@ -115,7 +115,7 @@ fn begin(
     }
     // Of a conversation of another tool, a place is the number of a record.
     let has_log = sessions.store.exists(log.id()).unwrap_or(true);
-    let is_at = |entry: &Entry<'_>, place: u64| {
+    let is_at = |entry: &PositionedRecord<'_>, place: u64| {
         if has_log {
             entry.offset >= place
         } else {
@@ -141,9 +141,9 @@ fn begin(
 
 /// Visits the records of a log, from its start until `visit` breaks.
 fn walk(
-    log: &mut Reader,
+    log: &mut LogReader,
     cancelled: Cancelled<'_>,
-    visit: &mut dyn FnMut(&Entry<'_>) -> ControlFlow<()>,
+    visit: &mut dyn FnMut(&PositionedRecord<'_>) -> ControlFlow<()>,
 ) -> Result<(), Refused> {
     let unreadable = |error| Refused(format!("cannot read the session: {error}"));
     log.seek(0);

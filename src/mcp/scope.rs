@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::index::Archived;
 use crate::index::{Catalog, Filter, Summary};
 use crate::sources::LiveSources;
-use crate::store::{Reader, Store, StoreError};
+use crate::store::{LogReader, Store, StoreError};
 use crate::sys::{SessionId, path, with_causes};
 
 use super::tools::Refused;
@@ -111,7 +111,7 @@ impl Sessions {
     }
 
     /// The log of a session, or the one that a conversation of another tool would have.
-    pub(super) fn read(&self, id: &SessionId) -> Result<Reader, Refused> {
+    pub(super) fn read(&self, id: &SessionId) -> Result<LogReader, Refused> {
         let read = match (self.store.read(id), &self.tools) {
             (Err(StoreError::NotFound { id }), Some(tools)) => {
                 let read = tools.read(&self.catalog, &id);

@@ -9,7 +9,7 @@ use crate::json;
 use super::ProtocolVersion;
 use super::error::METHOD_NOT_FOUND;
 use super::method::{REQUEST_PERMISSION, SESSION_SET_CONFIG_OPTION, SESSION_SET_MODE};
-use super::v2::{self, View};
+use super::v2::{self, V2View};
 
 /// A request of the client as the engine gets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct EngineCall {
 #[derive(Debug, Default)]
 pub struct ClientView {
     /// The updates in version 2. `None` if the client speaks version 1.
-    updates: Option<View>,
+    updates: Option<V2View>,
     /// Whether the engine speaks the client's version, so that requests and answers pass as they are.
     is_native: bool,
 }
@@ -37,7 +37,7 @@ impl ClientView {
     pub fn new(version: ProtocolVersion) -> Self {
         let updates = match version {
             ProtocolVersion::V1 => None,
-            ProtocolVersion::V2 => Some(View::new()),
+            ProtocolVersion::V2 => Some(V2View::new()),
         };
         Self {
             updates,
@@ -74,7 +74,7 @@ impl ClientView {
     }
 
     /// The view that shows nothing before the message with this id, if the client's version has
-    /// such replays. See [`View::from_message`].
+    /// such replays. See [`V2View::from_message`].
     #[must_use]
     pub fn from_message(self, id: &str) -> Self {
         let updates = self.updates.map(|view| view.from_message(id));
@@ -93,7 +93,7 @@ impl ClientView {
         }
     }
 
-    /// Converts the lines that end a replay. See [`View::last_lines`].
+    /// Converts the lines that end a replay. See [`V2View::last_lines`].
     pub fn last_lines(&mut self, lines: &mut Vec<u8>) {
         if let Some(view) = &mut self.updates {
             let mut shown = Vec::with_capacity(lines.len());

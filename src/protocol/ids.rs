@@ -33,20 +33,20 @@ impl Id {
 
 /// A set of names.
 #[derive(Clone, Debug)]
-pub enum Ids {
+pub enum IdSet {
     /// Hashes of 64 bits: collisions are not to be expected.
     Few(HashSet<u64, BuildHasherDefault<AsItIs>>),
     /// A Bloom filter whose bits for a name lie in one block.
     Many(Box<[Block]>),
 }
 
-impl Default for Ids {
+impl Default for IdSet {
     fn default() -> Self {
         Self::Few(HashSet::default())
     }
 }
 
-impl Ids {
+impl IdSet {
     /// Adds a name. Returns true if it was absent.
     pub fn add(&mut self, Id(hash): Id) -> bool {
         match self {
@@ -138,16 +138,16 @@ mod tests {
 
     #[test]
     fn what_is_added_is_found_and_hardly_anything_else() {
-        let mut ids = Ids::default();
+        let mut ids = IdSet::default();
         let id = |n: usize| Id::of(format!("call_{n}").as_bytes());
         let count = 3 * FEW;
         for n in 0..count {
-            assert!(!matches!(ids, Ids::Many(_)) || n >= FEW);
+            assert!(!matches!(ids, IdSet::Many(_)) || n >= FEW);
             let is_new = ids.add(id(n));
             assert!(is_new, "{n}");
             assert!(!ids.add(id(n / 2)));
         }
-        assert!(matches!(ids, Ids::Many(_)));
+        assert!(matches!(ids, IdSet::Many(_)));
         assert!((0..count).all(|n| ids.has(id(n))));
         let mistaken = (count..2 * count).filter(|n| ids.has(id(*n))).count();
         assert_eq!(mistaken, 0);

@@ -14,6 +14,6 @@ pub mod v2;
 mod version;
 
 pub use client_view::{ClientView, EngineCall};
-pub use ids::{Id, Ids};
+pub use ids::{Id, IdSet};
 pub use update::{Role, UpdateKind, UpdateParts};
 pub use version::ProtocolVersion;

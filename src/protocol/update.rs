@@ -169,7 +169,8 @@ pub fn ends_call(status: &str) -> bool {
 
 /// The name of an update's kind, without escapes.
 pub fn name(update: &[u8]) -> Option<Cow<'_, [u8]>> {
-    static KEY: LazyLock<Key> = LazyLock::new(|| Key::new("sessionUpdate", "\"sessionUpdate\""));
+    static KEY: LazyLock<MemberFinder> =
+        LazyLock::new(|| MemberFinder::new("sessionUpdate", "\"sessionUpdate\""));
     let value = KEY.member(update)?;
     Some(json::unescaped_bytes(
         &update[json::string_body(update, &value)?],
@@ -179,7 +180,8 @@ pub fn name(update: &[u8]) -> Option<Cow<'_, [u8]>> {
 /// The id of the tool call that an update is about, without escapes. An id that is not a string is
 /// returned as its JSON text.
 pub fn call_id(update: &[u8]) -> Option<Cow<'_, [u8]>> {
-    static KEY: LazyLock<Key> = LazyLock::new(|| Key::new("toolCallId", "\"toolCallId\""));
+    static KEY: LazyLock<MemberFinder> =
+        LazyLock::new(|| MemberFinder::new("toolCallId", "\"toolCallId\""));
     KEY.member(update).map(|value| id_text(update, value))
 }
 
@@ -190,13 +192,13 @@ pub fn id_text(update: &[u8], value: Range<usize>) -> Cow<'_, [u8]> {
 }
 
 /// A member that is usually near the start of an object.
-struct Key {
+struct MemberFinder {
     name: &'static str,
     /// Its name in its quotes.
     quoted: Finder<'static>,
 }
 
-impl Key {
+impl MemberFinder {
     fn new(name: &'static str, quoted: &'static str) -> Self {
         Self {
             name,

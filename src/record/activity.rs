@@ -18,7 +18,7 @@ const LONGEST_COST: usize = 256;
 
 /// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum ActivityState {
     /// No prompt is being answered.
     Idle,
     /// A prompt is being answered.
@@ -27,7 +27,7 @@ pub enum State {
     RequiresAction,
 }
 
-impl State {
+impl ActivityState {
     /// Its name in the protocol.
     pub fn name(self) -> &'static str {
         match self {
@@ -108,11 +108,11 @@ impl Activity {
     }
 
     /// The state of the session, as far as the log was written.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> ActivityState {
         match (self.open_turns.is_empty(), self.open_requests.is_empty()) {
-            (true, _) => State::Idle,
-            (_, true) => State::Running,
-            (_, _) => State::RequiresAction,
+            (true, _) => ActivityState::Idle,
+            (_, true) => ActivityState::Running,
+            (_, _) => ActivityState::RequiresAction,
         }
     }
 }
@@ -162,24 +162,24 @@ mod tests {
     fn a_session_runs_until_its_last_turn_ends() {
         let (a, b) = (Some("a"), Some("b"));
         let records = [
-            (Kind::Session, None, State::Idle),
-            (Kind::Prompt, a, State::Running),
-            (Kind::Update, None, State::Running),
-            (Kind::Prompt, b, State::Running),
-            (Kind::Ask, Some("q"), State::RequiresAction),
-            (Kind::End, b, State::RequiresAction),
-            (Kind::Answer, Some("q"), State::Running),
-            (Kind::Ask, Some("r"), State::RequiresAction),
-            (Kind::End, a, State::Idle),
-            (Kind::Prompt, a, State::Running),
-            (Kind::Prompt, b, State::Running),
+            (Kind::Session, None, ActivityState::Idle),
+            (Kind::Prompt, a, ActivityState::Running),
+            (Kind::Update, None, ActivityState::Running),
+            (Kind::Prompt, b, ActivityState::Running),
+            (Kind::Ask, Some("q"), ActivityState::RequiresAction),
+            (Kind::End, b, ActivityState::RequiresAction),
+            (Kind::Answer, Some("q"), ActivityState::Running),
+            (Kind::Ask, Some("r"), ActivityState::RequiresAction),
+            (Kind::End, a, ActivityState::Idle),
+            (Kind::Prompt, a, ActivityState::Running),
+            (Kind::Prompt, b, ActivityState::Running),
             // Records that end nothing that is open.
-            (Kind::Answer, Some("q"), State::Running),
-            (Kind::End, Some("c"), State::Running),
-            (Kind::End, a, State::Running),
-            (Kind::End, a, State::Running),
-            (Kind::End, None, State::Idle),
-            (Kind::End, None, State::Idle),
+            (Kind::Answer, Some("q"), ActivityState::Running),
+            (Kind::End, Some("c"), ActivityState::Running),
+            (Kind::End, a, ActivityState::Running),
+            (Kind::End, a, ActivityState::Running),
+            (Kind::End, None, ActivityState::Idle),
+            (Kind::End, None, ActivityState::Idle),
         ];
         let plain: Vec<_> = records
             .iter()

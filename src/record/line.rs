@@ -121,13 +121,13 @@ pub fn encode_at(
 
 /// Parses a line without its newline.
 pub fn decode(line: &[u8]) -> Result<Record<'_>, Damage> {
-    let layout = Layout::of(line)?;
+    let layout = RecordLayout::of(line)?;
     layout.record(line).ok_or(Damage::Envelope)
 }
 
 /// Where the parts of a record are in its line: everything needed to get the record again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct RecordLayout {
     /// The record's position in the log.
     pub seq: u64,
     kind: Kind,
@@ -137,7 +137,7 @@ pub struct Layout {
     payload: usize,
 }
 
-impl Layout {
+impl RecordLayout {
     /// Checks a line without its newline.
     pub fn of(line: &[u8]) -> Result<Self, Damage> {
         let layout = Self::of_bytes(line)?;

@@ -25,7 +25,7 @@ pub mod metadata;
 pub mod titles;
 pub mod payload;
 
-pub use activity::{Activity, State};
+pub use activity::{Activity, ActivityState};
 pub use agent_session_id::AgentSessionId;
 pub use current_settings::CurrentSettings;
 pub use header::Header;

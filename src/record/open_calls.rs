@@ -20,14 +20,14 @@ static MENTION: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"too
 /// clients show such a call as still running.
 #[derive(Clone, Debug, Default)]
 pub struct OpenCalls {
-    calls: BTreeMap<String, Call>,
+    calls: BTreeMap<String, TrackedCall>,
     open: usize,
     /// Whether calls that have ended are unknown.
     has_forgotten: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Call {
+struct TrackedCall {
     /// How many calls came before it.
     place: usize,
     open: bool,
@@ -80,7 +80,7 @@ impl OpenCalls {
             let open = open.unwrap_or(true);
             let place = self.calls.len();
             self.open += usize::from(open);
-            self.calls.insert(id, Call { place, open });
+            self.calls.insert(id, TrackedCall { place, open });
         }
     }
 

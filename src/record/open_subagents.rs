@@ -4,10 +4,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::open_calls::OpenCalls;
-use super::subagents::{Form, activity, is_active, may_be_about_one, named, parse, payload};
+use super::subagents::{
+    SubagentForm, activity, is_active, may_be_about_one, named, parse, payload,
+};
 use super::{Kind, Record};
 use crate::json;
-use crate::protocol::{Id, Ids, update};
+use crate::protocol::{Id, IdSet, update};
 
 /// How many subagents at rest are known, at least: those that were announced last.
 const KEPT: usize = 256;
@@ -17,27 +19,27 @@ const KEPT: usize = 256;
 #[derive(Clone, Debug, Default)]
 pub struct OpenSubagents {
     /// By their sessions.
-    known: BTreeMap<String, Subagent>,
+    known: BTreeMap<String, OpenSubagent>,
     /// How many were announced, counting one again that was forgotten.
     announced: usize,
     /// The sessions of those that were at rest and are not known since.
-    forgotten: Ids,
+    forgotten: IdSet,
     /// With more than these, some are forgotten.
     limit: usize,
 }
 
 #[derive(Clone, Debug)]
-struct Subagent {
+struct OpenSubagent {
     /// How many were announced before it, among them the one that started it.
     place: usize,
     /// The subagent that started it. `None` for the user's session.
     parent: Option<String>,
-    form: Form,
+    form: SubagentForm,
     is_active: bool,
     calls: OpenCalls,
 }
 
-impl Subagent {
+impl OpenSubagent {
     fn is_at_rest(&self) -> bool {
         !self.is_active && self.calls.is_empty()
     }
@@ -75,7 +77,7 @@ impl OpenSubagents {
                 return;
             }
             // Only subagents in the form of the protocol go on by themselves.
-            self.add(session.clone().into_owned(), None, Form::Stable);
+            self.add(session.clone().into_owned(), None, SubagentForm::Stable);
         }
         let Some(subagent) = self.known.get_mut(&*session) else {
             return;
@@ -84,7 +86,7 @@ impl OpenSubagents {
         let update = json::text_member(payload, "update").unwrap_or_default();
         if update::name(update.as_bytes()).as_deref() == Some(b"state_update") {
             let state = json::string_member(update, "state");
-            subagent.is_active = state.is_some_and(|state| is_active(Form::Stable, &state));
+            subagent.is_active = state.is_some_and(|state| is_active(SubagentForm::Stable, &state));
         }
         if !subagent.is_active {
             subagent.calls.forget();
@@ -108,15 +110,15 @@ impl OpenSubagents {
         }
     }
 
-    fn add(&mut self, session: String, parent: Option<&str>, form: Form) {
+    fn add(&mut self, session: String, parent: Option<&str>, form: SubagentForm) {
         if self.known.len() >= self.limit.max(2 * KEPT) {
             self.forget_some();
         }
-        let subagent = Subagent {
+        let subagent = OpenSubagent {
             place: self.announced,
             parent: parent.map(str::to_owned),
             form,
-            is_active: form == Form::Draft,
+            is_active: form == SubagentForm::Draft,
             calls: OpenCalls::default(),
         };
         self.announced += 1;
@@ -140,7 +142,7 @@ impl OpenSubagents {
                     .and_then(|known| known.parent.as_deref());
             }
         }
-        let is_kept = |(session, subagent): (&String, &Subagent)| {
+        let is_kept = |(session, subagent): (&String, &OpenSubagent)| {
             !subagent.is_at_rest() || needed.contains(session)
         };
         let known = self.known.iter().filter(|one| !is_kept(*one));
@@ -165,7 +167,7 @@ impl OpenSubagents {
 
     /// Whether no subagent is at work, and none has an open tool call.
     pub fn is_empty(&self) -> bool {
-        self.known.values().all(Subagent::is_at_rest)
+        self.known.values().all(OpenSubagent::is_at_rest)
     }
 
     /// Ends what subagents were doing, since nothing more will be known of it: their open tool calls

@@ -111,15 +111,15 @@ fn sound(kind: Kind, payload: &str) -> Option<Cow<'_, str>> {
         Kind::Update | Kind::Output => is_update(payload),
         Kind::UpdateParams | Kind::UpdateV2 | Kind::TransientV2 => return parameters(payload),
         Kind::Subagent | Kind::SubagentV2 => is_subagent_update(payload),
-        Kind::Transient => match Info::of(payload)? {
-            Info::Params => return parameters(payload),
-            Info::Update => is_update(payload),
-            Info::Own => false,
+        Kind::Transient => match InfoForm::of(payload)? {
+            InfoForm::Params => return parameters(payload),
+            InfoForm::Update => is_update(payload),
+            InfoForm::Own => false,
         },
-        Kind::Info => match Info::of(payload)? {
-            Info::Params => return parameters(payload),
-            Info::Update => is_update(payload),
-            Info::Own => true,
+        Kind::Info => match InfoForm::of(payload)? {
+            InfoForm::Params => return parameters(payload),
+            InfoForm::Update => is_update(payload),
+            InfoForm::Own => true,
         },
         Kind::Prompt => json::is_single(bytes, |at| prompt_end(bytes, at)),
         Kind::Session
@@ -144,7 +144,7 @@ fn is_update(text: &str) -> bool {
 }
 
 /// An `update` object.
-struct Update {
+struct UpdateLayout {
     /// Its end.
     end: usize,
     /// Where its content begins, if it has any.
@@ -155,7 +155,7 @@ struct Update {
 }
 
 /// The `update` object that begins at `at`. If a name is repeated, the last member counts.
-fn update_at(text: &str, at: usize) -> Option<Update> {
+fn update_at(text: &str, at: usize) -> Option<UpdateLayout> {
     let bytes = text.as_bytes();
     let (mut name, mut content, mut call) = (None, None, None);
     let mut is_plain = true;
@@ -174,7 +174,7 @@ fn update_at(text: &str, at: usize) -> Option<Update> {
     let of = |(start, end): (usize, usize)| text.get(start..end);
     let name = of(name?)?.strip_prefix('"')?.strip_suffix('"')?;
     let kind = kind_of(name);
-    fits(kind, content.and_then(of)).then(|| Update {
+    fits(kind, content.and_then(of)).then(|| UpdateLayout {
         end,
         content: content.map(|(at, _)| at),
         parts: is_plain.then_some(UpdateParts {
@@ -207,7 +207,7 @@ fn has_blocks(text: &[u8], at: usize) -> bool {
 }
 
 /// The forms of an `info` record. A `transient` record has one of the first two.
-enum Info {
+enum InfoForm {
     /// An update.
     Update,
     /// The parameters of a notification.
@@ -216,7 +216,7 @@ enum Info {
     Own,
 }
 
-impl Info {
+impl InfoForm {
     /// `None` if it is not an object, or matches more than one of these forms.
     fn of(payload: &str) -> Option<Self> {
         let bytes = payload.as_bytes();

@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
-use super::transcript::{Entry, Transcript};
+use super::transcript::{Transcript, TranscriptEntry};
 use crate::protocol::{Role, UpdateKind};
 
 impl Transcript {
     /// The conversation as plain text: one paragraph for each entry, in order. What subagents do is
     /// no part of it.
     pub fn text(&self) -> String {
-        let is_about_subagent = |entry: &&Entry| {
-            let Entry::Other { update } = entry else {
+        let is_about_subagent = |entry: &&TranscriptEntry| {
+            let TranscriptEntry::Other { update } = entry else {
                 return false;
             };
             update["sessionUpdate"] == UpdateKind::Subagent.name()
@@ -69,9 +69,9 @@ fn plain(value: &Value) -> String {
         .map_or_else(|| value.to_string(), str::to_owned)
 }
 
-fn entry(entry: &Entry) -> String {
+fn entry(entry: &TranscriptEntry) -> String {
     match entry {
-        Entry::Message { role, blocks, .. } => {
+        TranscriptEntry::Message { role, blocks, .. } => {
             let role = match role {
                 Role::User => "user",
                 Role::Agent => "agent",
@@ -80,7 +80,7 @@ fn entry(entry: &Entry) -> String {
             let blocks: Vec<_> = blocks.iter().map(block).collect();
             format!("{role}: {}", blocks.join("\n"))
         }
-        Entry::ToolCall { id, call } => {
+        TranscriptEntry::ToolCall { id, call } => {
             let title = call.get("title").and_then(Value::as_str).unwrap_or(id);
             let status = call.get("status").and_then(Value::as_str);
             let head = format!("tool: {title} ({})", status.unwrap_or("pending"));
@@ -91,7 +91,7 @@ fn entry(entry: &Entry) -> String {
                 .collect::<Vec<_>>()
                 .join("\n")
         }
-        Entry::Plan { plan } => {
+        TranscriptEntry::Plan { plan } => {
             let entries = plan.get("entries").and_then(Value::as_array);
             let lines = entries.into_iter().flatten().map(|entry| {
                 let member = |key| entry.get(key).and_then(Value::as_str).unwrap_or("?");
@@ -100,7 +100,7 @@ fn entry(entry: &Entry) -> String {
             let head = std::iter::once("plan:".to_owned());
             head.chain(lines).collect::<Vec<_>>().join("\n")
         }
-        Entry::Other { update } => {
+        TranscriptEntry::Other { update } => {
             let name = update.get("sessionUpdate").and_then(Value::as_str);
             format!("[{}]", name.unwrap_or("unknown update"))
         }

@@ -29,7 +29,7 @@ pub struct SearchText {
 }
 
 /// The part of a record that has an update.
-struct Update<'a> {
+struct RecordUpdate<'a> {
     record: &'a Record<'a>,
     /// The session of the subagent that it is about; empty for the user's session.
     subagent: &'a [u8],
@@ -67,7 +67,7 @@ impl SearchText {
             Kind::Prompt => self.prompt(record),
             Kind::Update | Kind::Output => {
                 let parts = record.parts;
-                self.update(&Update {
+                self.update(&RecordUpdate {
                     record,
                     subagent: b"",
                     at: 0,
@@ -82,7 +82,7 @@ impl SearchText {
                     .then(|| json::member(bytes, 0, "sessionId"))
                     .flatten();
                 if let Some(update) = json::member(bytes, 0, "update") {
-                    self.update(&Update {
+                    self.update(&RecordUpdate {
                         record,
                         subagent: session.map_or(b"", |session| &bytes[session]),
                         at: update.start,
@@ -139,7 +139,7 @@ impl SearchText {
         self.add(record, Field::Prompt, id, None, text.text());
     }
 
-    fn update(&mut self, update: &Update<'_>) {
+    fn update(&mut self, update: &RecordUpdate<'_>) {
         match update.kind {
             UpdateKind::Chunk(role) => self.chunk(update, role),
             kind => {
@@ -151,7 +151,7 @@ impl SearchText {
         }
     }
 
-    fn chunk(&mut self, update: &Update<'_>, role: Role) {
+    fn chunk(&mut self, update: &RecordUpdate<'_>, role: Role) {
         let payload = update.record.payload;
         let bytes = payload.as_bytes();
         let id = json::member(bytes, update.at, "messageId").unwrap_or(0..0);
@@ -196,7 +196,7 @@ impl SearchText {
     }
 
     /// Adds what an update says about a tool call.
-    fn call(&mut self, update: &Update<'_>) {
+    fn call(&mut self, update: &RecordUpdate<'_>) {
         let payload = update.record.payload;
         let bytes = payload.as_bytes();
         let Some(mut members) = json::members(bytes, update.at) else {

@@ -69,12 +69,12 @@ pub fn announced_by(record: &Record<'_>) -> Option<String> {
 
 /// The form of the updates about a subagent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum SubagentForm {
     Stable,
     Draft,
 }
 
-impl Form {
+impl SubagentForm {
     /// The update which says that it is not known what the subagent is doing.
     pub(super) fn lost(self, session: &str) -> String {
         let name = UpdateKind::Subagent.name();
@@ -95,33 +95,36 @@ pub fn announced(update: &str) -> Option<String> {
     named(update).map(|(session, _)| session)
 }
 
-pub(super) fn named(update: &str) -> Option<(String, Form)> {
+pub(super) fn named(update: &str) -> Option<(String, SubagentForm)> {
     if UpdateKind::of(update.as_bytes()) != UpdateKind::Subagent {
         return None;
     }
-    let stable = json::string_member(update, "sessionId").map(|session| (session, Form::Stable));
+    let stable =
+        json::string_member(update, "sessionId").map(|session| (session, SubagentForm::Stable));
     stable.or_else(|| {
         Some((
             json::string_member(update, "subagentSessionId")?,
-            Form::Draft,
+            SubagentForm::Draft,
         ))
     })
 }
 
 /// Whether an update says that the subagent is at work; `None` if it says nothing about that.
-pub(super) fn activity(form: Form, update: &str) -> Option<bool> {
+pub(super) fn activity(form: SubagentForm, update: &str) -> Option<bool> {
     let holder = match form {
-        Form::Stable => json::text_member(update, "state")?,
-        Form::Draft => update,
+        SubagentForm::Stable => json::text_member(update, "state")?,
+        SubagentForm::Draft => update,
     };
     Some(is_active(form, &json::string_member(holder, "state")?))
 }
 
 /// Whether a subagent in this state is at work.
-pub(super) fn is_active(form: Form, state: &str) -> bool {
+pub(super) fn is_active(form: SubagentForm, state: &str) -> bool {
     match form {
-        Form::Stable => !matches!(state, "idle" | "unknown"),
-        Form::Draft => !matches!(state, "completed" | "failed" | "cancelled" | "disconnected"),
+        SubagentForm::Stable => !matches!(state, "idle" | "unknown"),
+        SubagentForm::Draft => {
+            !matches!(state, "completed" | "failed" | "cancelled" | "disconnected")
+        }
     }
 }
 

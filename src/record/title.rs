@@ -44,7 +44,7 @@ pub fn named(payload: &str) -> Option<Option<String>> {
     if name != UpdateKind::SessionInfo.name() {
         return None;
     }
-    let title: Option<Text> = serde_json::from_str(update.get("title")?.get()).ok()?;
+    let title: Option<LossyString> = serde_json::from_str(update.get("title")?.get()).ok()?;
     Some(title.and_then(|title| first_line(&title.0)))
 }
 
@@ -53,7 +53,7 @@ pub fn named(payload: &str) -> Option<Option<String>> {
 pub fn title(payload: &str) -> Option<String> {
     let params: Params<'_> = serde_json::from_str(payload).ok()?;
     // An unreadable block must not hide the others.
-    let blocks: Vec<Block> = params
+    let blocks: Vec<TitleBlock> = params
         .prompt
         .iter()
         .filter_map(|block| serde_json::from_str(block.get()).ok())
@@ -61,7 +61,7 @@ pub fn title(payload: &str) -> Option<String> {
     let of_type = |name| {
         blocks
             .iter()
-            .filter(move |block: &&Block| block.kind.0 == name)
+            .filter(move |block: &&TitleBlock| block.kind.0 == name)
     };
 
     let text = of_type("text").find_map(|block| of_prompt(&block.text.as_ref()?.0));
@@ -96,40 +96,40 @@ struct Params<'a> {
 }
 
 #[derive(serde::Deserialize)]
-struct Block {
+struct TitleBlock {
     #[serde(rename = "type")]
-    kind: Text,
-    text: Option<Text>,
-    title: Option<Text>,
-    name: Option<Text>,
-    uri: Option<Text>,
-    resource: Option<Resource>,
+    kind: LossyString,
+    text: Option<LossyString>,
+    title: Option<LossyString>,
+    name: Option<LossyString>,
+    uri: Option<LossyString>,
+    resource: Option<TitleResource>,
 }
 
 #[derive(serde::Deserialize)]
-struct Resource {
-    uri: Option<Text>,
+struct TitleResource {
+    uri: Option<LossyString>,
 }
 
 /// A JSON string. A lone surrogate, which JSON allows and a `String` does not, becomes a
 /// replacement character.
-struct Text(String);
+struct LossyString(String);
 
-impl<'de> Deserialize<'de> for Text {
+impl<'de> Deserialize<'de> for LossyString {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Bytes;
-        impl Visitor<'_> for Bytes {
-            type Value = Text;
+        struct BytesOfString;
+        impl Visitor<'_> for BytesOfString {
+            type Value = LossyString;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string")
             }
 
-            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Text, E> {
-                Ok(Text(String::from_utf8_lossy(bytes).into_owned()))
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<LossyString, E> {
+                Ok(LossyString(String::from_utf8_lossy(bytes).into_owned()))
             }
         }
-        deserializer.deserialize_bytes(Bytes)
+        deserializer.deserialize_bytes(BytesOfString)
     }
 }
 

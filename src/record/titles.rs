@@ -7,14 +7,14 @@ use super::{Kind, Record};
 /// The title of a session as its records are read: the last one that was set, or else one from the
 /// first prompt with usable text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Titles {
+pub struct TitleTracker {
     first: Option<String>,
     named: Option<String>,
     is_named: bool,
     set: Option<String>,
 }
 
-impl Titles {
+impl TitleTracker {
     /// Takes the next record.
     pub fn record(&mut self, record: &Record<'_>) {
         match record.kind {
@@ -65,7 +65,7 @@ mod tests {
             let info = json!({"sessionUpdate": "session_info_update", "title": title});
             (Kind::Info, info.to_string())
         };
-        let mut titles = Titles::default();
+        let mut titles = TitleTracker::default();
         for ((kind, payload), expected) in [
             (name(json!("Early")), Some("Early")),
             (prompt(" "), Some("Early")),

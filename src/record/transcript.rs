@@ -17,7 +17,7 @@ use crate::protocol::{Role, UpdateKind};
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Transcript {
     /// Messages, tool calls and plans, in order.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<TranscriptEntry>,
     /// The last snapshot of each kind, by the name of its update.
     pub state: BTreeMap<String, Value>,
     /// The transcript of each subagent, by its session's id, from its announcement on.
@@ -38,7 +38,7 @@ pub struct Transcript {
     rename_all = "snake_case",
     rename_all_fields = "camelCase"
 )]
-pub enum Entry {
+pub enum TranscriptEntry {
     /// A message, or an adjacent part of one.
     Message {
         /// Its author.
@@ -69,7 +69,7 @@ pub enum Entry {
     },
 }
 
-impl Entry {
+impl TranscriptEntry {
     /// About how many bytes it has.
     pub fn size(&self) -> usize {
         match self {
@@ -103,10 +103,10 @@ fn size(value: &Value) -> usize {
 impl Transcript {
     /// The entries without the ids of the user's own messages, which the client learns from a replay
     /// only.
-    pub fn seen(&self) -> Vec<Entry> {
+    pub fn seen(&self) -> Vec<TranscriptEntry> {
         let mut entries = self.entries.clone();
         for entry in &mut entries {
-            if let Entry::Message {
+            if let TranscriptEntry::Message {
                 role: Role::User,
                 message_id,
                 ..
@@ -146,7 +146,7 @@ impl Transcript {
     }
 
     /// Applies one update: the JSON of the `update` object. Anything else is kept as
-    /// [`Entry::Other`].
+    /// [`TranscriptEntry::Other`].
     pub fn update(&mut self, update_json: &str) {
         let update = json::tree(update_json);
         self.take_of(
@@ -212,7 +212,7 @@ impl Transcript {
     /// among them is an entry of its own.
     pub fn forget(&mut self, count: usize) {
         for entry in self.entries.drain(..count) {
-            if let Entry::ToolCall { id, mut call } = entry {
+            if let TranscriptEntry::ToolCall { id, mut call } = entry {
                 let status = call.get("status").and_then(Value::as_str);
                 if !matches!(status, Some("completed" | "failed")) {
                     call.retain(|name, _| name == "title" || name == "kind");
@@ -233,7 +233,11 @@ impl Transcript {
     /// About how many bytes its entries have.
     pub fn size(&self) -> usize {
         let inner = self.subagents.values().map(Self::size);
-        self.entries.iter().map(Entry::size).chain(inner).sum()
+        self.entries
+            .iter()
+            .map(TranscriptEntry::size)
+            .chain(inner)
+            .sum()
     }
 
     /// Applies the parameters of a notification, as an `update_params` record has them.
@@ -282,7 +286,7 @@ impl Transcript {
             other => Err(other),
         };
         if let Err(update) = left {
-            self.entries.push(Entry::Other { update });
+            self.entries.push(TranscriptEntry::Other { update });
         }
     }
 
@@ -309,7 +313,7 @@ impl Transcript {
             self.tool_call(id, members);
         } else if name == "plan" {
             members.retain(|key, _| key != "sessionUpdate");
-            self.entries.push(Entry::Plan { plan: members });
+            self.entries.push(TranscriptEntry::Plan { plan: members });
         } else if UpdateKind::of_name(name.as_bytes()).snapshot().is_some() {
             self.snapshot(name, members);
         } else if name != "notice" {
@@ -322,7 +326,7 @@ impl Transcript {
     /// Extends the last message, or begins one. Two different ids mean two messages. If an id is
     /// missing, adjacent chunks of one role belong together, as clients show them.
     fn chunk(&mut self, role: Role, id: Option<String>, block: Value, more: Map<String, Value>) {
-        if let Some(Entry::Message {
+        if let Some(TranscriptEntry::Message {
             role: last_role,
             message_id,
             blocks,
@@ -340,7 +344,7 @@ impl Transcript {
             }
             return;
         }
-        self.entries.push(Entry::Message {
+        self.entries.push(TranscriptEntry::Message {
             role,
             message_id: id,
             blocks: vec![block],
@@ -355,13 +359,14 @@ impl Transcript {
             .calls
             .get(&new)
             .and_then(|at| self.entries.get_mut(*at));
-        if let Some(Entry::ToolCall { call, .. }) = place {
+        if let Some(TranscriptEntry::ToolCall { call, .. }) = place {
             call.extend(fields);
         } else {
             let mut call = self.begun.remove(&new).unwrap_or_default();
             call.extend(fields);
             self.calls.insert(new.clone(), self.entries.len());
-            self.entries.push(Entry::ToolCall { id: new, call });
+            self.entries
+                .push(TranscriptEntry::ToolCall { id: new, call });
         }
     }
 }

@@ -23,7 +23,7 @@ fn text(kind: &str, id: Option<&str>, text: &str) -> Value {
 /// Role, id and blocks of the messages of a transcript.
 fn messages(transcript: &Transcript) -> Value {
     let messages = transcript.entries.iter().map(|entry| match entry {
-        Entry::Message {
+        TranscriptEntry::Message {
             role,
             message_id,
             blocks,
@@ -154,7 +154,7 @@ fn updates_of_a_tool_call_replace_its_fields() {
     let expected = json!({"toolCallId": "t", "title": "T", "kind": "read", "rawInput": null,
         "content": [3], "locations": [{"path": "/x"}], "status": "completed", "_meta": {"b": 2}});
     assert_eq!(folded.entries.len(), 2, "the call stays where it was");
-    let Entry::ToolCall { id, call: fields } = &folded.entries[0] else {
+    let TranscriptEntry::ToolCall { id, call: fields } = &folded.entries[0] else {
         panic!("no tool call: {folded:?}");
     };
     assert_eq!((id.as_str(), json!(fields)), ("t", expected));
@@ -186,7 +186,7 @@ fn plans_stay_snapshots_do_not_and_the_unknown_is_kept() {
         folded.text(),
         "plan:\n[pending] a\n\n[moon_phase]\n\nplan:\n[pending] b\n\n[tool_call]"
     );
-    assert_eq!(folded.entries[1], Entry::Other { update: odd });
+    assert_eq!(folded.entries[1], TranscriptEntry::Other { update: odd });
     assert_eq!(folded.state.len(), 1);
     assert_eq!(folded.state["available_commands_update"]["n"], 2);
 }
@@ -196,7 +196,7 @@ fn what_beside_the_block_a_chunk_says_is_kept() {
     let mut with_meta = text("agent_message_chunk", Some("m"), "a");
     with_meta["_meta"] = json!({"parent": "t1"});
     let folded = fold(&[with_meta, text("agent_message_chunk", Some("m"), "b")]);
-    let Entry::Message { blocks, extra, .. } = &folded.entries[0] else {
+    let TranscriptEntry::Message { blocks, extra, .. } = &folded.entries[0] else {
         panic!("no message: {folded:?}");
     };
     assert_eq!(blocks, &[block("ab")]);

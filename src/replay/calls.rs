@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::mem;
 
 use crate::protocol::update::call_id;
-use crate::protocol::{Id, Ids, UpdateKind};
+use crate::protocol::{Id, IdSet, UpdateKind};
 
 /// How the replay treats an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,17 +72,17 @@ impl AskedCalls {
 
 /// The tool calls of a session so far.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    shown: Ids,
+pub(super) struct ReplayedCalls {
+    shown: IdSet,
     /// The calls of turns that are left out.
-    hidden: Ids,
+    hidden: IdSet,
     /// Whether there are hidden calls.
     hides: bool,
     /// The call that was shown last. The next update is usually about the same call.
     last: Option<Id>,
 }
 
-impl Calls {
+impl ReplayedCalls {
     /// Records an update of a turn that is replayed.
     pub(super) fn show(&mut self, kind: UpdateKind, id: Option<Cow<'_, [u8]>>) -> Disposition {
         let begins = match kind {
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn an_update_needs_its_call() {
-        let mut calls = Calls::default();
+        let mut calls = ReplayedCalls::default();
         let id = |id: &'static [u8]| Some(Cow::Borrowed(id));
         let (a, b, c) = (|| id(b"a"), || id(b"b"), || id(b"c"));
         calls.hide(UpdateKind::ToolCallUpdate, a());

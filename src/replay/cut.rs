@@ -12,7 +12,7 @@ use std::ops::Range;
 use crate::json::{Splice, split};
 use crate::protocol::text_block::chunk_text;
 
-use super::envelope::{Envelope, Line, TAIL};
+use super::envelope::{EnvelopeWriter, ReplayedLine, TAIL};
 use super::{REPEATED, Replay, spots, stub};
 
 /// The maximum length of the note about a cut.
@@ -33,7 +33,7 @@ pub(super) struct Oversize<'a> {
 
 impl Oversize<'_> {
     /// Writes a line of at most `limit` bytes in place of this one.
-    pub(super) fn cut(&self, envelope: &Envelope, limit: usize, out: &mut Vec<u8>) {
+    pub(super) fn cut(&self, envelope: &EnvelopeWriter, limit: usize, out: &mut Vec<u8>) {
         if self.shorten(limit, out) {
             return;
         }
@@ -64,7 +64,7 @@ impl Oversize<'_> {
     }
 
     /// Writes the update with its large members replaced by stubs, without the other members.
-    fn stub(&self, envelope: &Envelope, out: &mut Vec<u8>) {
+    fn stub(&self, envelope: &EnvelopeWriter, out: &mut Vec<u8>) {
         let update = &self.line[self.update.clone()];
         let (stub, mut removed) = stub::of_update(update);
         removed += self.beside(envelope);
@@ -74,7 +74,7 @@ impl Oversize<'_> {
     }
 
     /// Writes a message that says that an update was here.
-    fn mention(&self, envelope: &Envelope, out: &mut Vec<u8>) {
+    fn mention(&self, envelope: &EnvelopeWriter, out: &mut Vec<u8>) {
         let removed = self.update.len() + self.beside(envelope);
         envelope.open(self.at, &note(removed), out);
         out.extend_from_slice(b"{\"sessionUpdate\":\"agent_message_chunk\",\"content\":");
@@ -84,7 +84,7 @@ impl Oversize<'_> {
     }
 
     /// The number of bytes outside the update that are not ours.
-    fn beside(&self, envelope: &Envelope) -> usize {
+    fn beside(&self, envelope: &EnvelopeWriter) -> usize {
         let mut ours = Vec::new();
         envelope.open(self.at, b"", &mut ours);
         let ours = ours.len() + TAIL.len() + self.update.len();
@@ -94,7 +94,7 @@ impl Oversize<'_> {
 
 impl Replay {
     /// Splits or truncates a line that is too long. Returns true if content was lost.
-    pub(super) fn part_or_cut(&mut self, line: &Line, at: &str, out: &mut Vec<u8>) -> bool {
+    pub(super) fn part_or_cut(&mut self, line: &ReplayedLine, at: &str, out: &mut Vec<u8>) -> bool {
         let too_long = out.len() - line.start > self.limits.line;
         let long_text = !self.options.exact && line.update.len() > self.limits.text;
         if !too_long && !long_text {

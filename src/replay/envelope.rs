@@ -78,7 +78,7 @@ fn inside(object: &[u8]) -> Option<Range<usize>> {
 
 /// Where the parts of a replayed line are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct ReplayedLine {
     /// Where it begins.
     pub(super) start: usize,
     /// The brace that closes our own note. More members can be inserted before it.
@@ -87,7 +87,7 @@ pub(super) struct Line {
     pub(super) update: Range<usize>,
 }
 
-impl Line {
+impl ReplayedLine {
     /// Moves all positions on by this many bytes, for a line that is copied to a later place in a
     /// buffer.
     pub(super) fn move_by(&mut self, bytes: usize) {
@@ -108,7 +108,7 @@ impl Line {
 
 /// Writes the envelopes of one session's replay.
 #[derive(Clone, Debug)]
-pub(super) struct Envelope {
+pub(super) struct EnvelopeWriter {
     /// Everything up to and including the comma after the session's id.
     head: Vec<u8>,
     /// Everything up to the time, for an update without other parameters.
@@ -117,7 +117,7 @@ pub(super) struct Envelope {
     after_time: Vec<u8>,
 }
 
-impl Envelope {
+impl EnvelopeWriter {
     pub(super) fn new(session_id: &str) -> Self {
         let mut head = Vec::new();
         open_params(session_id, &mut head);
@@ -157,14 +157,14 @@ impl Envelope {
     }
 
     /// Writes the line of an `update` object.
-    pub(super) fn update(&self, at: &str, update: &[u8], out: &mut Vec<u8>) -> Line {
+    pub(super) fn update(&self, at: &str, update: &[u8], out: &mut Vec<u8>) -> ReplayedLine {
         let start = out.len();
         let note_end = self.open(at, b"", out);
         let from = out.len();
         out.extend_from_slice(update);
         let update = from..out.len();
         out.extend_from_slice(TAIL);
-        Line {
+        ReplayedLine {
             start,
             note_end,
             update,
@@ -178,7 +178,7 @@ impl Envelope {
         update: &[u8],
         params: Option<&[u8]>,
         out: &mut Vec<u8>,
-    ) -> Option<Line> {
+    ) -> Option<ReplayedLine> {
         match params {
             None => Some(self.update(at, update, out)),
             Some(params) => self.params(at, params, out),
@@ -189,7 +189,12 @@ impl Envelope {
     /// Our note is added to their `_meta` and replaces one that is already there. A `_meta` that is
     /// not an object is replaced, since it could not hold the note. Returns `None`, with nothing
     /// written, if `params` is not an object with an `update`.
-    pub(super) fn params(&self, at: &str, params: &[u8], out: &mut Vec<u8>) -> Option<Line> {
+    pub(super) fn params(
+        &self,
+        at: &str,
+        params: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Option<ReplayedLine> {
         let inner = inside(params)?;
         let update = json::member(params, 0, "update")?;
         let start = out.len();
@@ -202,7 +207,7 @@ impl Envelope {
             out.extend_from_slice(&params[inner]);
             out.extend_from_slice(TAIL);
             let update = from..from + update.len();
-            return Some(Line {
+            return Some(ReplayedLine {
                 start,
                 note_end,
                 update,
@@ -220,7 +225,7 @@ impl Envelope {
             behind + update.start - meta.end
         };
         let update = from..from + update.len();
-        Some(Line {
+        Some(ReplayedLine {
             start,
             note_end,
             update,
@@ -282,7 +287,7 @@ mod tests {
 
     #[test]
     fn our_note_joins_the_meta_that_is_there() {
-        let mut envelope = Envelope::new("s");
+        let mut envelope = EnvelopeWriter::new("s");
         envelope.set_turn(7);
         let note = format!(r#""rejoin":{{"at":"{AT}","turn":7}}"#);
         for (params, expected) in [
@@ -326,7 +331,7 @@ mod tests {
 
     #[test]
     fn parameters_without_an_update_give_no_line() {
-        let envelope = Envelope::new("s");
+        let envelope = EnvelopeWriter::new("s");
         for params in ["", "{}", "[]", "null", r#"{"_meta":{}}"#, r#"{"update":{}"#] {
             let mut out = Vec::new();
             assert_eq!(

@@ -1,6 +1,6 @@
 //! Finds out whether a session has a message, by the id that a client of version 2 knows.
 
-use crate::protocol::v2::View;
+use crate::protocol::v2::V2View;
 use crate::record::Record;
 
 use super::{Options, Replay};
@@ -9,7 +9,7 @@ use super::{Options, Replay};
 #[derive(Debug)]
 pub struct FindMessage {
     replay: Replay,
-    view: View,
+    view: V2View,
     /// Lines of version 1, and of version 2.
     lines: [Vec<u8>; 2],
 }
@@ -25,7 +25,7 @@ impl FindMessage {
                     ..Options::default()
                 },
             ),
-            view: View::new().from_message(id),
+            view: V2View::new().from_message(id),
             lines: Default::default(),
         }
     }

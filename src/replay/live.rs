@@ -22,9 +22,9 @@ pub fn live_record_line(session_id: &str, kind: Kind, payload: &str, out: &mut V
             live_subagent_line(payload, out);
             mark_v2(start, out);
         }
-        Kind::Info | Kind::Transient => match Form::of(payload.as_bytes()) {
-            Some(Form::Update) => live_line(session_id, payload, out),
-            Some(Form::Params) => live_params_line(session_id, payload, out),
+        Kind::Info | Kind::Transient => match LiveForm::of(payload.as_bytes()) {
+            Some(LiveForm::Update) => live_line(session_id, payload, out),
+            Some(LiveForm::Params) => live_params_line(session_id, payload, out),
             None => {}
         },
         _ => {}
@@ -33,14 +33,14 @@ pub fn live_record_line(session_id: &str, kind: Kind, payload: &str, out: &mut V
 
 /// The form of an update in an `info` or `transient` record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum LiveForm {
     /// As an update object.
     Update,
     /// As the parameters of a notification.
     Params,
 }
 
-impl Form {
+impl LiveForm {
     /// `None` for our own records, which are never sent.
     pub(super) fn of(payload: &[u8]) -> Option<Self> {
         if json::member(payload, 0, "sessionUpdate").is_some() {

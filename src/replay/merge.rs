@@ -11,12 +11,12 @@ use std::ops::Range;
 use crate::json::{self, TextLayout, split};
 use crate::protocol::text_block::plain_text;
 
-use super::envelope::{Envelope, TAIL};
+use super::envelope::{EnvelopeWriter, TAIL};
 use super::last::append;
 
 /// The maximum length of a joined chunk.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct ChunkLimits {
     /// Bytes of escaped text.
     pub(super) text: usize,
     /// Bytes of the line.
@@ -65,7 +65,7 @@ pub(super) fn chunk(update: &[u8]) -> Option<Chunk<'_>> {
 
 /// The pending chunk, to which others may be joined, as a line without its end.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
+pub(super) struct PendingChunk {
     /// The line up to the end of the text. Empty if no chunk is pending.
     line: Vec<u8>,
     /// Where the text begins in it.
@@ -78,7 +78,7 @@ pub(super) struct Pending {
     id: Vec<u8>,
 }
 
-impl Pending {
+impl PendingChunk {
     /// Joins an update to the pending chunk if it has the same layout. Nearly all chunks do, so
     /// comparing the bytes around the text replaces parsing. `text` is the text of the update, if
     /// it is known.
@@ -86,7 +86,7 @@ impl Pending {
         &mut self,
         update: &[u8],
         text: Option<Range<usize>>,
-        limits: Limits,
+        limits: ChunkLimits,
     ) -> bool {
         if self.line.is_empty() {
             return false;
@@ -99,14 +99,14 @@ impl Pending {
     }
 
     /// Joins a chunk to the pending one if both belong to one message, whatever their layout.
-    pub(super) fn join(&mut self, update: &[u8], chunk: &Chunk<'_>, limits: Limits) -> bool {
+    pub(super) fn join(&mut self, update: &[u8], chunk: &Chunk<'_>, limits: ChunkLimits) -> bool {
         !self.line.is_empty()
             && self.kind == chunk.kind
             && self.id == chunk.id
             && self.append(&update[chunk.text.clone()], limits)
     }
 
-    fn append(&mut self, text: &[u8], limits: Limits) -> bool {
+    fn append(&mut self, text: &[u8], limits: ChunkLimits) -> bool {
         let line = self.line.len() + text.len() + self.rest.len() + TAIL.len();
         let fits = self.line.len() - self.text + text.len() <= limits.text && line <= limits.line;
         let fuses = split::begins_with_low_surrogate(text)
@@ -120,11 +120,11 @@ impl Pending {
     /// Makes a chunk the pending one, if it is within the limits. No other may be pending.
     pub(super) fn begin(
         &mut self,
-        envelope: &Envelope,
+        envelope: &EnvelopeWriter,
         at: &str,
         update: &[u8],
         chunk: &Chunk<'_>,
-        limits: Limits,
+        limits: ChunkLimits,
     ) -> bool {
         debug_assert!(self.line.is_empty(), "what waits is flushed first");
         envelope.open(at, b"", &mut self.line);

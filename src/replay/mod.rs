@@ -48,14 +48,14 @@ use crate::protocol::{Role, meta};
 use crate::record::open_turns::is_interrupted;
 use crate::record::{InVersion1, Kind, OpenTurns, Record};
 
-use calls::{AskedCall, AskedCalls, Calls, Disposition};
+use calls::{AskedCall, AskedCalls, Disposition, ReplayedCalls};
 use clip::Clips;
-use envelope::{Envelope, Line};
+use envelope::{EnvelopeWriter, ReplayedLine};
 use last::{INTERRUPTED, LastLine};
-use merge::{Limits, Pending};
+use merge::{ChunkLimits, PendingChunk};
 use snapshots::Snapshots;
 use subagents::ShownSubagents;
-use terminal::Terminals;
+use terminal::ReplayedTerminals;
 use version_2::Version2;
 
 /// If what surrounds a text is longer than this, it is not repeated with each small part of the
@@ -105,19 +105,19 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct Replay {
     options: Options,
-    limits: Limits,
-    envelope: Envelope,
+    limits: ChunkLimits,
+    envelope: EnvelopeWriter,
     /// The number of prompts so far.
     turn: u64,
-    pending: Pending,
+    pending: PendingChunk,
     last: LastLine,
     /// The open turns, by their numbers.
     open: OpenTurns<u64>,
     /// Buffer for lines. Empty between calls.
     lines: Vec<u8>,
-    terminals: Terminals,
+    terminals: ReplayedTerminals,
     clips: Clips,
-    calls: Calls,
+    calls: ReplayedCalls,
     asked: AskedCalls,
     snapshots: Snapshots,
     subagents: ShownSubagents,
@@ -138,20 +138,20 @@ impl Replay {
     pub fn new(session_id: &str, options: Options) -> Self {
         Self {
             options,
-            limits: Limits {
+            limits: ChunkLimits {
                 text: options.text_limit,
                 // Marking a turn as interrupted may make its last line longer.
                 line: options.message_limit.max(SHORTEST_LINE) - INTERRUPTED.len(),
             },
-            envelope: Envelope::new(session_id),
+            envelope: EnvelopeWriter::new(session_id),
             turn: options.earlier_turns,
-            pending: Pending::default(),
+            pending: PendingChunk::default(),
             last: LastLine::default(),
             open: OpenTurns::default(),
             lines: Vec::new(),
-            terminals: Terminals::new(),
+            terminals: ReplayedTerminals::new(),
             clips: Clips::new(session_id, options.clip),
-            calls: Calls::default(),
+            calls: ReplayedCalls::default(),
             asked: AskedCalls::default(),
             snapshots: Snapshots::default(),
             subagents: ShownSubagents::default(),
@@ -374,7 +374,7 @@ impl Replay {
         update: &[u8],
         params: Option<&[u8]>,
         out: &mut Vec<u8>,
-    ) -> Option<Line> {
+    ) -> Option<ReplayedLine> {
         if params.is_none() && !self.options.exact && self.join(at, update, out) {
             return None;
         }
@@ -446,7 +446,7 @@ impl Replay {
             out.push(b'}');
             let update = from..out.len();
             out.extend_from_slice(envelope::TAIL);
-            let line = Line {
+            let line = ReplayedLine {
                 start,
                 note_end,
                 update,
@@ -469,7 +469,7 @@ impl Replay {
     /// it is.
     fn finish_line(
         &mut self,
-        mut line: Line,
+        mut line: ReplayedLine,
         at: &str,
         kind: UpdateKind,
         disposition: Disposition,
@@ -513,7 +513,7 @@ fn kind_and_call(update: &[u8]) -> (UpdateKind, Option<Cow<'_, [u8]>>) {
 }
 
 /// Replaces the line's update by the content of `scratch`, and empties `scratch`.
-fn put_instead(scratch: &mut Vec<u8>, line: &mut Line, out: &mut Vec<u8>) {
+fn put_instead(scratch: &mut Vec<u8>, line: &mut ReplayedLine, out: &mut Vec<u8>) {
     let grown = scratch.len();
     out.splice(line.update.clone(), scratch.drain(..));
     if line.note_end > line.update.start {

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::tests::{Item, chunk, exact, folded, replay, text, update};
 use super::*;
 use crate::record::subagents as record;
-use crate::record::transcript::{Entry, Transcript};
+use crate::record::transcript::{Transcript, TranscriptEntry};
 
 /// Pieces of escaped text, including every difficult case for joining and splitting.
 fn words() -> impl Strategy<Value = String> {
@@ -214,7 +214,7 @@ proptest! {
         let broken = texts.windows(2).filter(|pair| pair[0].ends_with("\\ud83d")).count();
         prop_assert!(parts.len() <= 1 + broken + texts.iter().filter(|text| text.is_empty()).count());
         let decoded: Vec<_> = folded(&lines).entries.iter().map(|entry| match entry {
-            Entry::Message { blocks, .. } => blocks[0]["text"].as_str().unwrap().to_owned(),
+            TranscriptEntry::Message { blocks, .. } => blocks[0]["text"].as_str().unwrap().to_owned(),
             other => panic!("{other:?}"),
         }).collect();
         let apart: String = texts.iter().map(|text| json::unescape(text)).collect();

@@ -9,7 +9,7 @@ use crate::json;
 use crate::protocol::UpdateKind;
 use crate::protocol::update;
 
-use super::live::Form;
+use super::live::LiveForm;
 use super::{REPEATED, Replay, put_instead};
 
 /// How many kinds that are not in [`SNAPSHOTS`] are held.
@@ -24,11 +24,11 @@ const KEPT: usize = 64 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct Snapshots {
     /// In the order in which their kinds first came.
-    held: Vec<Held>,
+    held: Vec<HeldSnapshot>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldSnapshot {
     name: Vec<u8>,
     line: Vec<u8>,
     /// Whether the line was truncated.
@@ -56,7 +56,7 @@ impl Snapshots {
     pub(super) fn hold(&mut self, name: &[u8], line: &[u8], cut: bool) {
         let place = self.held.iter().position(|held| held.name == name);
         let place = place.unwrap_or_else(|| {
-            self.held.push(Held {
+            self.held.push(HeldSnapshot {
                 name: name.to_vec(),
                 line: Vec::new(),
                 cut,
@@ -150,9 +150,9 @@ impl Replay {
 
     /// Holds the snapshot in an `info` record, if there is one.
     pub(super) fn info(&mut self, at: &str, payload: &[u8]) {
-        let (update, params) = match Form::of(payload) {
-            Some(Form::Update) => (payload, None),
-            Some(Form::Params) => match json::member(payload, 0, "update") {
+        let (update, params) = match LiveForm::of(payload) {
+            Some(LiveForm::Update) => (payload, None),
+            Some(LiveForm::Params) => match json::member(payload, 0, "update") {
                 Some(update) => (&payload[update], Some(payload)),
                 None => return,
             },

@@ -51,7 +51,7 @@ pub(super) fn cuts_of(
     values: impl IntoIterator<Item = usize>,
     need: usize,
 ) -> Option<Vec<Cut>> {
-    let mut search = Search {
+    let mut search = TruncationSearch {
         text,
         spots: Vec::new(),
     };
@@ -109,12 +109,12 @@ impl TruncationCandidate {
     }
 }
 
-struct Search<'a> {
+struct TruncationSearch<'a> {
     text: &'a [u8],
     spots: Vec<TruncationCandidate>,
 }
 
-impl Search<'_> {
+impl TruncationSearch<'_> {
     /// Searches the value that begins at `at` and returns its end.
     fn value(&mut self, at: usize, depth: usize) -> Option<usize> {
         let before = self.spots.len();

@@ -14,7 +14,7 @@ pub(super) fn of_update(update: &[u8]) -> (Vec<u8>, usize) {
     let Some(mut parts) = json::members(update, 0) else {
         return (update.to_vec(), 0);
     };
-    let content = Content::of(update);
+    let content = ContentShape::of(update);
     while let Some(member) = parts.member() {
         if out.len() > 1 {
             out.push(b',');
@@ -36,12 +36,12 @@ pub(super) fn of_update(update: &[u8]) -> (Vec<u8>, usize) {
 
 /// The stub of a large member of an update.
 pub(super) fn of_member(update: &[u8], key: &[u8], value: &[u8]) -> Vec<u8> {
-    member_stub(key, value, Content::of(update))
+    member_stub(key, value, ContentShape::of(update))
 }
 
 /// The kind of an update's content.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Content {
+enum ContentShape {
     Block,
     Blocks,
     /// An item of a tool call's content.
@@ -49,7 +49,7 @@ enum Content {
     Items,
 }
 
-impl Content {
+impl ContentShape {
     fn of(update: &[u8]) -> Self {
         let name = json::member(update, 0, "sessionUpdate")
             .and_then(|value| json::string_body(update, &value))
@@ -77,12 +77,12 @@ impl Content {
 }
 
 /// The smallest value of a member that the protocol's schema accepts and that says what happened.
-fn member_stub(key: &[u8], value: &[u8], content: Content) -> Vec<u8> {
+fn member_stub(key: &[u8], value: &[u8], content: ContentShape) -> Vec<u8> {
     let marker = marker(value.len());
     let block = || text_block(&marker);
     let string = || format!("\"{marker}\"").into_bytes();
     match (key, value.first()) {
-        (b"content", Some(b'{')) if content != Content::Items => content.around(&block()),
+        (b"content", Some(b'{')) if content != ContentShape::Items => content.around(&block()),
         (b"content", Some(b'[')) => content.around(&block()),
         (b"summary", Some(b'[')) => [b"[", block().as_slice(), b"]"].concat(),
         (b"entries", Some(b'[')) => {

@@ -1,21 +1,21 @@
 //! Replays what subagents did, in the order of the log, under the ids that their sessions had.
 
 use crate::json;
-use crate::protocol::{Id, Ids, UpdateKind};
+use crate::protocol::{Id, IdSet, UpdateKind};
 use crate::record::{Kind, Record, subagents};
 
 use super::Replay;
 use super::calls::Disposition;
-use super::envelope::Envelope;
+use super::envelope::EnvelopeWriter;
 
 /// Which subagents were announced to the client, and which one the last record was of.
 #[derive(Debug, Default)]
 pub(super) struct ShownSubagents {
-    announced: Ids,
+    announced: IdSet,
     turn: u64,
     /// The session of the last record, if it was a subagent's, its kind, and the envelope of its
     /// lines.
-    current: Option<(String, Kind, Envelope)>,
+    current: Option<(String, Kind, EnvelopeWriter)>,
     /// Whether the last record was of this subagent.
     is_inside: bool,
 }
@@ -53,7 +53,7 @@ impl ShownSubagents {
                 self.is_inside = false;
                 return None;
             }
-            let mut envelope = Envelope::new(session);
+            let mut envelope = EnvelopeWriter::new(session);
             envelope.set_turn(self.turn);
             if kind == Kind::SubagentV2 {
                 envelope = envelope.in_version_2();
@@ -65,7 +65,7 @@ impl ShownSubagents {
     }
 
     /// Exchanges an envelope with that of the current subagent.
-    pub(super) fn swap(&mut self, envelope: &mut Envelope) {
+    pub(super) fn swap(&mut self, envelope: &mut EnvelopeWriter) {
         if let Some((_, _, current)) = &mut self.current {
             std::mem::swap(current, envelope);
         }

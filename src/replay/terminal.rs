@@ -9,24 +9,24 @@ use memchr::memmem::Finder;
 
 use crate::json;
 
-use crate::protocol::{Id, Ids};
+use crate::protocol::{Id, IdSet};
 
 const NOTE: &[u8] = br#"{"type":"content","content":{"type":"text","text":"[a terminal was shown here; it has ended]"}}"#;
 
 /// Tracks which terminals a replay creates.
 #[derive(Debug)]
-pub(super) struct Terminals {
+pub(super) struct ReplayedTerminals {
     word: Finder<'static>,
     /// Ids of display terminals, escaped.
-    display: Ids,
+    display: IdSet,
 }
 
-impl Terminals {
+impl ReplayedTerminals {
     pub(super) fn new() -> Self {
         Self {
             // Without the quote before it: nearly every update has several words with that quote.
             word: Finder::new(b"terminal"),
-            display: Ids::default(),
+            display: IdSet::default(),
         }
     }
 
@@ -76,7 +76,7 @@ mod tests {
 
     const DEAD: &str = r#"{"type":"terminal","terminalId":"t1"}"#;
 
-    fn replaced(terminals: &mut Terminals, update: &str) -> Option<String> {
+    fn replaced(terminals: &mut ReplayedTerminals, update: &str) -> Option<String> {
         let mut out = Vec::new();
         let changed = terminals.replace(update.as_bytes(), &mut out);
         changed.then(|| String::from_utf8(out).unwrap())
@@ -89,7 +89,7 @@ mod tests {
             let update = |item: &str| {
                 format!(r#"{{"sessionUpdate":"{kind}","content":[1, {item} ,{item}],"n":1e400}}"#)
             };
-            let found = replaced(&mut Terminals::new(), &update(DEAD));
+            let found = replaced(&mut ReplayedTerminals::new(), &update(DEAD));
             assert_eq!(found, Some(update(note)));
         }
     }
@@ -102,13 +102,17 @@ mod tests {
             r#"{"sessionUpdate":"tool_call","content":[{"type":"diff","kind":"terminal"}]}"#
                 .to_owned(),
         ] {
-            assert_eq!(replaced(&mut Terminals::new(), &update), None, "{update}");
+            assert_eq!(
+                replaced(&mut ReplayedTerminals::new(), &update),
+                None,
+                "{update}"
+            );
         }
     }
 
     #[test]
     fn terminals_for_display_come_to_life_again() {
-        let mut terminals = Terminals::new();
+        let mut terminals = ReplayedTerminals::new();
         let begun = format!(
             r#"{{"sessionUpdate":"tool_call","content":[{DEAD}],"_meta":{{"terminal_info":{{"terminal_id":"t1"}}}}}}"#
         );

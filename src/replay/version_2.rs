@@ -7,7 +7,7 @@ use crate::record::{InVersion1, Record, subagents};
 
 use super::Replay;
 use super::calls::Disposition;
-use super::envelope::Envelope;
+use super::envelope::EnvelopeWriter;
 
 /// The state for updates of version 2, once there is one.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub(super) enum Version2 {
     /// The client speaks another version.
     Converted(Box<InVersion1>),
     /// The envelope of the lines.
-    Shown(Envelope),
+    Shown(EnvelopeWriter),
 }
 
 impl Replay {

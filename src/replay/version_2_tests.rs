@@ -6,7 +6,7 @@ use super::properties::any_item;
 use super::tests::{Item, chunk, exact, folded, replay, text};
 use super::*;
 use crate::protocol::v1::properties::any_update;
-use crate::protocol::v2::View;
+use crate::protocol::v2::V2View;
 use crate::record::transcript::Transcript;
 
 fn native(update: &str) -> Item {
@@ -24,7 +24,7 @@ fn for_version_2(options: Options) -> Options {
 fn shown(items: &[Item], options: Options) -> String {
     let mut out = Vec::new();
     let lines = replay(items, for_version_2(options));
-    View::new().lines(lines.as_bytes(), &mut out);
+    V2View::new().lines(lines.as_bytes(), &mut out);
     String::from_utf8(out).unwrap()
 }
 

@@ -10,7 +10,7 @@ use crate::protocol::method::{CANCEL_REQUEST, INITIALIZE, SESSION_CANCEL};
 use crate::session::Registry;
 use crate::sys::socket::Closer;
 use crate::sys::waiter::Waiter;
-use crate::transport::{ClientConnection, Incoming, Received, Request};
+use crate::transport::{ClientConnection, Incoming, IncomingRequest, Received};
 
 use super::error::{self, Error};
 use super::methods::{self, Context, check_repeated, choose_version, client};
@@ -152,7 +152,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    async fn request(&mut self, request: Request) {
+    async fn request(&mut self, request: IncomingRequest) {
         let is_initialize = request.method == INITIALIZE;
         let context = match self.check(&request, is_initialize) {
             Ok(context) => context,
@@ -182,7 +182,7 @@ impl<'a> Connection<'a> {
     }
 
     /// The context in which a request is served, if it is allowed at this time.
-    fn check(&self, request: &Request, is_initialize: bool) -> Result<Context, Error> {
+    fn check(&self, request: &IncomingRequest, is_initialize: bool) -> Result<Context, Error> {
         let context = match &self.context {
             None if !is_initialize => {
                 return Err(error::invalid_request(

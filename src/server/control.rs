@@ -9,7 +9,7 @@ use crate::json;
 use crate::protocol::error::{INVALID_PARAMS, METHOD_NOT_FOUND, error_json};
 use crate::session::link::message::text;
 use crate::sys::SessionId;
-use crate::transport::{ClientConnection, Incoming, Outcome, Received, Request};
+use crate::transport::{ClientConnection, Incoming, IncomingRequest, Outcome, Received};
 
 use super::process::Process;
 
@@ -99,7 +99,7 @@ pub struct Stopped {
 pub(super) async fn serve(
     process: &Process,
     wire: &ClientConnection,
-    first: Request,
+    first: IncomingRequest,
     mut incoming: Incoming,
 ) {
     let mut next = Some(Received::Request(first));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::protocol::error::{INTERNAL_ERROR, error_json};
 use crate::protocol::method::INITIALIZE;
 use crate::session::link::{self, ATTACH};
-use crate::sys::output::Output;
+use crate::sys::output::LineOutput;
 use crate::sys::socket::{Listener, Stream};
 use crate::transport::Received;
 use crate::transport::message::response_line;
@@ -60,7 +60,7 @@ fn refusal(why: &str) -> String {
 
 /// Serves one connection. Its first message says what it is for.
 async fn serve_stream(process: Process, stream: Stream) {
-    let output = Output {
+    let output = LineOutput {
         waiting: stream.output,
         at_once: stream.at_once,
     };

@@ -17,9 +17,9 @@ use crate::protocol::ProtocolVersion;
 use crate::session::{Busy, BusyGuard, Deps, Growth, Owners, Registry};
 use crate::sources::LiveSources;
 use crate::store::{Store, place};
-use crate::sys::output::Output;
+use crate::sys::output::LineOutput;
 use crate::sys::{SessionId, Sys, lock};
-use crate::transport::{ClientConnection, Form, Incoming, ProcessFlow, connect};
+use crate::transport::{ClientConnection, Incoming, MessageForm, ProcessFlow, connect};
 
 use super::connection::{Guest, serve_guest};
 use super::control::{Described, DescribedClient, Stopped};
@@ -155,7 +155,7 @@ impl Process {
     pub async fn serve_stream(
         &self,
         input: impl Read + Send + 'static,
-        output: impl Into<Output> + Send,
+        output: impl Into<LineOutput> + Send,
     ) -> io::Result<()> {
         let (wire, incoming) = self.connect(input, output)?;
         let Some(_present) = self.client_comes() else {
@@ -176,12 +176,12 @@ impl Process {
     pub(super) fn connect(
         &self,
         input: impl Read + Send + 'static,
-        output: impl Into<Output> + Send,
+        output: impl Into<LineOutput> + Send,
     ) -> io::Result<(Arc<ClientConnection>, Incoming)> {
         let form = if self.engine().wraps_agent() {
-            Form::JsonRpc
+            MessageForm::JsonRpc
         } else {
-            Form::Acp
+            MessageForm::Acp
         };
         let (wire, incoming) =
             connect(input, output, self.options().line_limit, form, &self.0.flow)?;

@@ -11,7 +11,7 @@ use crate::session::ReplayPolicy;
 use crate::sources::LiveSources;
 use crate::store::Durability;
 use crate::sys::Sys;
-use crate::sys::output::Output;
+use crate::sys::output::LineOutput;
 use crate::transport::{LINE_LIMIT, Writer};
 
 use super::connection::{end_at_end_of_input, end_on_signal, serve_messages};
@@ -97,7 +97,7 @@ pub async fn serve(
     sys: Sys,
     engine: Arc<dyn Engine>,
     input: impl Read + Send + 'static,
-    output: impl Into<Output> + Send,
+    output: impl Into<LineOutput> + Send,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
     let process = Process::new(options, sys, engine, Kind::OfClient);

@@ -9,7 +9,7 @@ use crate::engine::Block;
 use crate::protocol::ClientView;
 use crate::record::{Kind, Record};
 use crate::replay::{FindMessage, Options, Replay};
-use crate::store::{Entry, Reader, Store};
+use crate::store::{LogReader, PositionedRecord, Store};
 use crate::sys::SessionId;
 use crate::transport::Writer;
 
@@ -40,7 +40,7 @@ pub(super) struct Playback {
     /// The prompts that the client shows without being sent them, by the ids of their messages.
     hidden_prompts: HashSet<String>,
     /// Where the log is read that is followed.
-    reader: Option<Box<Reader>>,
+    reader: Option<Box<LogReader>>,
 }
 
 impl Playback {
@@ -127,7 +127,7 @@ impl Playback {
 
     /// Replays the rest of `reader`. The last chunk, which another may continue, is held until
     /// [`finish`](Self::finish).
-    pub(super) fn play(&mut self, reader: &mut Reader) -> Result<(), Refusal> {
+    pub(super) fn play(&mut self, reader: &mut LogReader) -> Result<(), Refusal> {
         while let Some(entry) = reader.next()? {
             self.record(&entry)?;
         }
@@ -135,7 +135,7 @@ impl Playback {
     }
 
     /// Replays the next record.
-    pub(super) fn record(&mut self, entry: &Entry<'_>) -> Result<(), Refusal> {
+    pub(super) fn record(&mut self, entry: &PositionedRecord<'_>) -> Result<(), Refusal> {
         self.read_record(entry);
         if self.lines.len() >= BLOCK || self.pace.is_limited() {
             self.put()?;
@@ -143,7 +143,7 @@ impl Playback {
         Ok(())
     }
 
-    fn read_record(&mut self, entry: &Entry<'_>) {
+    fn read_record(&mut self, entry: &PositionedRecord<'_>) {
         let id = entry
             .record
             .id
@@ -224,7 +224,7 @@ impl Playback {
         self.read_on(reader)
     }
 
-    fn read_on(&mut self, mut reader: Box<Reader>) -> Result<bool, Refusal> {
+    fn read_on(&mut self, mut reader: Box<LogReader>) -> Result<bool, Refusal> {
         while self.lines.len() < BLOCK {
             let Some(entry) = reader.next()? else {
                 self.view.lines(&mut self.lines);

@@ -9,10 +9,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::SessionConfig;
-use crate::store::Reader;
+use crate::store::LogReader;
 use crate::sys::waiter::Waiter;
 use crate::sys::{SessionId, blocking, lock};
-use crate::transport::Held;
+use crate::transport::FlowPermit;
 
 use super::actor::Actor;
 use super::link::serve::LinkCommand;
@@ -28,13 +28,13 @@ const COMMAND: usize = 512;
 #[derive(Debug)]
 pub(super) enum Command {
     /// A request of the client. Its size counts in the connection's flow until it is read.
-    Request(Request<Reply>, Held),
+    Request(Request<Reply>, FlowPermit),
     /// A request to fork another session, with the log of that one.
-    Fork(Request<Reply>, ForkSource, Held),
+    Fork(Request<Reply>, ForkSource, FlowPermit),
     /// Another session is forked from this one.
-    ReadForFork(ForkReader, Held),
+    ReadForFork(ForkReader, FlowPermit),
     /// A message of the link with this number.
-    Link(u64, LinkCommand, Held),
+    Link(u64, LinkCommand, FlowPermit),
     /// The client has gone, and the process goes on.
     Detach,
     /// Close the session for all its clients.
@@ -113,10 +113,10 @@ impl Command {
 pub(super) type Mailbox = mpsc::UnboundedReceiver<Command>;
 
 /// Where the log of a session goes that another one is forked from.
-pub(super) type ForkReader = oneshot::Sender<Result<Reader, Refusal>>;
+pub(super) type ForkReader = oneshot::Sender<Result<LogReader, Refusal>>;
 
 /// The log of a session that is to be forked, as soon as its actor has opened it.
-pub(super) type ForkSource = oneshot::Receiver<Result<Reader, Refusal>>;
+pub(super) type ForkSource = oneshot::Receiver<Result<LogReader, Refusal>>;
 
 /// The sessions that are being worked on, for one client. Clones share them.
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ use crate::index::{Catalog, ListError};
 use crate::record::header::{Implementation, Workspace};
 use crate::record::{AgentSessionId, Header, Kind, Record, metadata, subagents};
 use crate::redact::{self, Redactor};
-use crate::store::{self, CALL_INTERRUPTED, Reader, Store, StoreError, Sync, log_in_memory};
+use crate::store::{self, CALL_INTERRUPTED, LogReader, Store, StoreError, Sync, log_in_memory};
 use crate::sys::{SessionId, Timestamp, path};
 
 use super::conversation::NO_RESULT;
@@ -191,7 +191,7 @@ impl<'a> Importer<'a> {
             Some(_) => {}
         }
         let mut comparison = Comparison::new(conversation);
-        let mut visit = |entry: &store::Entry<'_>| comparison.record(&entry.record);
+        let mut visit = |entry: &store::PositionedRecord<'_>| comparison.record(&entry.record);
         let mut opened = self.store.open_log_with(id, &mut visit)?;
         let Some(new) = comparison.into_new() else {
             return Ok((Outcome::Differs, keeps_secrets));
@@ -269,7 +269,7 @@ pub(super) fn log(
     source: &Source,
     found: &Found,
     home: &Path,
-) -> Result<Option<Reader>, ImportError> {
+) -> Result<Option<LogReader>, ImportError> {
     let conversation = source.read(found)?;
     let began = conversation.entries.first().map(|entry| entry.at);
     let (Some(began), Some(id)) = (began, session_id(source, &conversation)) else {

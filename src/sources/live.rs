@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use crate::index::{Catalog, FileOfTool, ListError, MayHave, ReadFile, Summary, Tools};
 use crate::record::search_text::SearchText;
 use crate::record::{Kind, Passage, Record};
-use crate::store::{Reader, Store, StoreError};
+use crate::store::{LogReader, Store, StoreError};
 use crate::sys::{SessionId, Timestamp, lock, with_causes};
 
 use super::glance::{Glance, LARGEST};
@@ -209,7 +209,11 @@ impl LiveSources {
     }
 
     /// The log that the import of a listed conversation would write; none if it is not listed.
-    pub fn read(&self, catalog: &Catalog, id: &SessionId) -> Result<Option<Reader>, ImportError> {
+    pub fn read(
+        &self,
+        catalog: &Catalog,
+        id: &SessionId,
+    ) -> Result<Option<LogReader>, ImportError> {
         match self.find(catalog, id)? {
             Some((source, found)) => log(source, &found, &self.places.home),
             None => Ok(None),

@@ -25,13 +25,13 @@ pub struct DamageReport {
     #[serde(skip)]
     pub lines: u64,
     /// The kind of damage.
-    pub reason: Reason,
+    pub reason: DamageReason,
 }
 
 /// The kind of damage in a range of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum DamageReason {
     /// The range does not resemble a record.
     #[error("not a record")]
     NotARecord,
@@ -90,7 +90,7 @@ pub struct Torn {
     pub len: u64,
 }
 
-impl Reason {
+impl DamageReason {
     /// Whether a record may be lost. Otherwise only the form around the records is damaged.
     pub fn is_loss(self) -> bool {
         !matches!(
@@ -128,7 +128,7 @@ impl fmt::Display for DamageReport {
     }
 }
 
-impl Serialize for Reason {
+impl Serialize for DamageReason {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }

@@ -9,10 +9,10 @@ use std::collections::VecDeque;
 
 use memchr::memmem;
 
-use crate::record::line::{self, BODY, Layout, OPEN};
+use crate::record::line::{self, BODY, OPEN, RecordLayout};
 
-use super::damage::{DamageReport, Reason, Torn};
-use super::lines::Line;
+use super::damage::{DamageReason, DamageReport, Torn};
+use super::lines::BufferedLine;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -23,30 +23,30 @@ const ENDS: usize = 4096;
 
 /// A part of a line.
 #[derive(Debug)]
-pub(super) enum Piece {
-    Record(Found),
+pub(super) enum LinePiece {
+    Record(FoundRecord),
     Damage(DamageReport),
 }
 
 /// A complete record at `from..to` of a line.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Found {
-    pub(super) line: Line,
+pub(super) struct FoundRecord {
+    pub(super) line: BufferedLine,
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) end: u64,
-    pub(super) layout: Layout,
+    pub(super) layout: RecordLayout,
 }
 
 /// The parts of a damaged line.
 #[derive(Debug)]
 pub(super) struct DamagedLine<'a> {
-    line: Line,
+    line: BufferedLine,
     number: u64,
     bytes: &'a [u8],
     due: Option<u64>,
     /// In their order on the line.
-    pub(super) list: VecDeque<Piece>,
+    pub(super) list: VecDeque<LinePiece>,
     /// Torn bytes after them, and where in the line they begin.
     pub(super) torn: Option<(Torn, usize)>,
     /// Whether more is damaged than the form around one record.
@@ -55,7 +55,7 @@ pub(super) struct DamagedLine<'a> {
 
 impl<'a> DamagedLine<'a> {
     /// Analyses line `number`. `due` is the expected sequence number, if known.
-    pub(super) fn of(line: &Line, number: u64, bytes: &'a [u8], due: Option<u64>) -> Self {
+    pub(super) fn of(line: &BufferedLine, number: u64, bytes: &'a [u8], due: Option<u64>) -> Self {
         let from = if line.offset == 0 && bytes.starts_with(BYTE_ORDER_MARK) {
             BYTE_ORDER_MARK.len()
         } else {
@@ -73,10 +73,10 @@ impl<'a> DamagedLine<'a> {
             damaged: !line.is_whole(0, line.len) || line::decode(&bytes[from..to]).is_err(),
         };
         if from > 0 {
-            pieces.damage(0, from, Reason::ByteOrderMark);
+            pieces.damage(0, from, DamageReason::ByteOrderMark);
         }
         if carriage_return && !pieces.damaged {
-            pieces.damage(from, line.len + 1, Reason::CarriageReturn);
+            pieces.damage(from, line.len + 1, DamageReason::CarriageReturn);
         }
         pieces.split(from, to);
         pieces
@@ -92,13 +92,13 @@ impl<'a> DamagedLine<'a> {
             parts
         } else {
             let (start, end) = (0, text.len());
-            vec![Part { start, end }]
+            vec![RecordRange { start, end }]
         };
         let mut at = from;
         for (i, record) in records.iter().enumerate() {
             let (start, end) = (from + record.start, from + record.end);
             if i > 0 && start - at <= 1 {
-                self.damage(at, start, Reason::LineBreak);
+                self.damage(at, start, DamageReason::LineBreak);
             } else if start > at {
                 self.damage(at, start, self.reason(at, start));
             }
@@ -115,7 +115,7 @@ impl<'a> DamagedLine<'a> {
         }
         if ended {
             let reason = match at {
-                _ if at == to => Reason::Blank,
+                _ if at == to => DamageReason::Blank,
                 at => self.reason(at, to),
             };
             self.damage(at, self.line.len + 1, reason);
@@ -135,21 +135,21 @@ impl<'a> DamagedLine<'a> {
         self.torn = Some((torn, at));
         let begun = line::looks_like_record(bytes) || OPEN.starts_with(bytes);
         if behind_record && bytes.len() == 1 {
-            self.damage(at, to, Reason::LineBreak);
+            self.damage(at, to, DamageReason::LineBreak);
         } else if !begun {
             self.damage(at, to, self.reason(at, to));
         }
     }
 
-    fn reason(&self, at: usize, to: usize) -> Reason {
+    fn reason(&self, at: usize, to: usize) -> DamageReason {
         let bytes = &self.bytes[at..to];
         let damage = line::decode(bytes).err();
-        Reason::of(bytes, damage.unwrap_or(line::Damage::NotARecord))
+        DamageReason::of(bytes, damage.unwrap_or(line::Damage::NotARecord))
     }
 
-    fn damage(&mut self, from: usize, to: usize, reason: Reason) {
+    fn damage(&mut self, from: usize, to: usize, reason: DamageReason) {
         let offset = self.line.offset_of(from);
-        self.list.push_back(Piece::Damage(DamageReport {
+        self.list.push_back(LinePiece::Damage(DamageReport {
             line: self.number,
             offset,
             len: self.line.offset_of(to) - offset,
@@ -160,10 +160,10 @@ impl<'a> DamagedLine<'a> {
 
     /// A record at `from..to`; the next part begins at `next`.
     fn record(&mut self, from: usize, to: usize, next: usize) {
-        let Ok(layout) = Layout::of(&self.bytes[from..to]) else {
+        let Ok(layout) = RecordLayout::of(&self.bytes[from..to]) else {
             return;
         };
-        self.list.push_back(Piece::Record(Found {
+        self.list.push_back(LinePiece::Record(FoundRecord {
             line: self.line,
             from,
             to,
@@ -175,7 +175,7 @@ impl<'a> DamagedLine<'a> {
 
 /// A complete record at `start..end` of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Part {
+struct RecordRange {
     start: usize,
     end: usize,
 }
@@ -185,9 +185,9 @@ struct Part {
 /// A damaged line break is at most one byte between two records. In a line that is not `ended`, it
 /// may also be one byte after the last record. Records that do not begin at the start of the line
 /// must have sequence numbers from `due` on, if that is known.
-fn find_records(line: &[u8], ended: bool, due: Option<u64>) -> Vec<Part> {
+fn find_records(line: &[u8], ended: bool, due: Option<u64>) -> Vec<RecordRange> {
     let opens: Vec<usize> = memmem::find_iter(line, OPEN).take(ENDS).collect();
-    let mut parts: Vec<Part> = Vec::new();
+    let mut parts: Vec<RecordRange> = Vec::new();
     let mut tried = 0;
     for (i, &start) in opens.iter().enumerate() {
         let before = parts.last().map_or(0, |part| part.end);
@@ -197,7 +197,7 @@ fn find_records(line: &[u8], ended: bool, due: Option<u64>) -> Vec<Part> {
         let joined = follows(before, start, parts.is_empty());
         let spare = joined && !ended;
         if let Some(end) = record_end(line, start, &opens[i + 1..], spare) {
-            parts.push(Part { start, end });
+            parts.push(RecordRange { start, end });
         } else {
             tried += 1;
         }
@@ -246,7 +246,7 @@ fn record_end(line: &[u8], start: usize, opens: &[usize], spare: bool) -> Option
 }
 
 /// Drops records that may be part of a payload: see the module's documentation.
-fn keep_anchored(line: &[u8], ended: bool, due: Option<u64>, parts: &mut Vec<Part>) {
+fn keep_anchored(line: &[u8], ended: bool, due: Option<u64>, parts: &mut Vec<RecordRange>) {
     let mut kept = Vec::new();
     let mut rest = &parts[..];
     while let Some(first) = rest.first() {

@@ -15,8 +15,8 @@ use super::log::Log;
 use super::medium::{Durability, Holder, StoreError, Sync, Trashed, place};
 #[cfg(feature = "store-postgres")]
 use super::postgres::{self, Postgres};
-use super::reader::{Entry, Reader};
-use super::recover::{Opened, recover};
+use super::reader::{LogReader, PositionedRecord};
+use super::recover::{OpenedLog, recover};
 
 /// The sessions of a folder or a database. Clones share it.
 #[derive(Clone, Debug)]
@@ -217,7 +217,7 @@ impl Store {
 
     /// Opens a session for writing: locks its log, truncates a torn end, which is kept aside, and
     /// closes a turn that a crash left open.
-    pub fn open_log(&self, id: &SessionId) -> Result<Opened, StoreError> {
+    pub fn open_log(&self, id: &SessionId) -> Result<OpenedLog, StoreError> {
         self.open_log_with(id, &mut |_| {})
     }
 
@@ -227,8 +227,8 @@ impl Store {
     pub fn open_log_with(
         &self,
         id: &SessionId,
-        visit: &mut dyn FnMut(&Entry<'_>),
-    ) -> Result<Opened, StoreError> {
+        visit: &mut dyn FnMut(&PositionedRecord<'_>),
+    ) -> Result<OpenedLog, StoreError> {
         let by_force = self.context.takes_over.get().is_some();
         let owned = self.context.medium.claim(id, by_force)?;
         recover(&self.context, id, owned, visit)
@@ -240,15 +240,15 @@ impl Store {
     pub fn take_over_with(
         &self,
         id: &SessionId,
-        visit: &mut dyn FnMut(&Entry<'_>),
-    ) -> Result<Opened, StoreError> {
+        visit: &mut dyn FnMut(&PositionedRecord<'_>),
+    ) -> Result<OpenedLog, StoreError> {
         let owned = self.context.medium.claim(id, true)?;
         recover(&self.context, id, owned, visit)
     }
 
     /// Opens a session for reading.
-    pub fn read(&self, id: &SessionId) -> Result<Reader, StoreError> {
-        Reader::of(id, self.context.medium.open(id)?)
+    pub fn read(&self, id: &SessionId) -> Result<LogReader, StoreError> {
+        LogReader::of(id, self.context.medium.open(id)?)
     }
 
     /// Whether the session has a log; an error if that cannot be determined.
@@ -334,8 +334,8 @@ impl Store {
     }
 
     /// Opens a session in the trash for reading.
-    pub fn read_trashed(&self, trashed: &Trashed) -> Result<Reader, StoreError> {
-        Reader::of(&trashed.id, self.context.medium.open_trashed(trashed)?)
+    pub fn read_trashed(&self, trashed: &Trashed) -> Result<LogReader, StoreError> {
+        LogReader::of(&trashed.id, self.context.medium.open_trashed(trashed)?)
     }
 }
 

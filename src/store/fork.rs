@@ -10,9 +10,9 @@ use crate::sys::SessionId;
 
 use super::damage::DamageReport;
 use super::folder::Store;
-use super::log::{Log, Place};
+use super::log::{Log, LogPosition};
 use super::medium::{StoreError, Sync};
-use super::reader::Reader;
+use super::reader::LogReader;
 use super::records::Records;
 use super::recover::{self, CALL_INTERRUPTED, TURN_INTERRUPTED};
 use super::renaming::Renaming;
@@ -64,7 +64,7 @@ impl Store {
     /// is newer.
     pub fn fork(
         &self,
-        source: &mut Reader,
+        source: &mut LogReader,
         id: &SessionId,
         header: &Header,
         at: Option<&str>,
@@ -77,7 +77,7 @@ impl Store {
         let made = self.make(id, header, |log, payload| {
             log.append(Kind::Session, None, payload, Sync::Buffered)?;
             let renaming = Renaming::new(source.header(), id);
-            let mut copy = Copy::new(log, at, renaming);
+            let mut copy = ForkCopy::new(log, at, renaming);
             copy.copy_all(self, source, cancelled)?;
             let inner = copy.finish()?;
             // Reads the copy once, as a check.
@@ -95,16 +95,16 @@ impl Store {
 }
 
 /// A copy in progress.
-struct Copy<'a> {
+struct ForkCopy<'a> {
     log: &'a mut Log,
     /// The message with which it ends.
     at: Option<&'a str>,
-    found: Option<Found>,
+    found: Option<FoundMessage>,
     /// The turns that are open where the copy ends and have not ended yet. Known once that position
     /// was passed.
-    after: Option<OpenTurns<Place>>,
+    after: Option<OpenTurns<LogPosition>>,
     /// The turns that have not ended, with their beginnings.
-    open: OpenTurns<Place>,
+    open: OpenTurns<LogPosition>,
     /// The agent's id of the session: currently, at the beginning of the running turn, and at the
     /// end of the last turn.
     agent_id: Option<AgentSessionId>,
@@ -113,7 +113,7 @@ struct Copy<'a> {
     /// The time of the last record of the conversation that was copied.
     last_at: String,
     /// Where reading ended.
-    ended: Ended,
+    ended: CopyEnd,
     /// Whether updates of subagents were copied, or updates about them.
     has_subagents: bool,
     renaming: Renaming,
@@ -121,7 +121,7 @@ struct Copy<'a> {
 
 /// Where a copy ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ended {
+enum CopyEnd {
     /// At the end of the source. If its last turn has no end, another process is working on it.
     AtEnd,
     /// At the end of the source, whose last turn has no end because the process that was working on
@@ -132,11 +132,11 @@ enum Ended {
 }
 
 /// The message with which the copy ends.
-struct Found {
+struct FoundMessage {
     /// The position after it.
-    end: Place,
+    end: LogPosition,
     /// The turns that are open there and continue after it.
-    open: OpenTurns<Place>,
+    open: OpenTurns<LogPosition>,
     /// Whether its turn continues after it.
     goes_on: bool,
 }
@@ -148,7 +148,7 @@ enum Next {
     Done,
 }
 
-impl<'a> Copy<'a> {
+impl<'a> ForkCopy<'a> {
     fn new(log: &'a mut Log, at: Option<&'a str>, renaming: Renaming) -> Self {
         Self {
             log,
@@ -160,7 +160,7 @@ impl<'a> Copy<'a> {
             id_at_prompt: None,
             id_at_end: None,
             last_at: String::new(),
-            ended: Ended::AtEnd,
+            ended: CopyEnd::AtEnd,
             has_subagents: false,
             renaming,
         }
@@ -169,7 +169,7 @@ impl<'a> Copy<'a> {
     fn copy_all(
         &mut self,
         store: &Store,
-        source: &mut Reader,
+        source: &mut LogReader,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<(), ForkError> {
         if self.copy_available(source, cancelled)? == Next::Done || !self.is_in_turn() {
@@ -185,7 +185,7 @@ impl<'a> Copy<'a> {
         let rest = self.copy_available(source, cancelled);
         drop(lock);
         if rest? == Next::More && self.is_in_turn() {
-            self.ended = Ended::AtCrash;
+            self.ended = CopyEnd::AtCrash;
         }
         Ok(())
     }
@@ -193,7 +193,7 @@ impl<'a> Copy<'a> {
     /// Copies the records up to the current end.
     fn copy_available(
         &mut self,
-        source: &mut Reader,
+        source: &mut LogReader,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<Next, ForkError> {
         let mut count = 0_u64;
@@ -248,7 +248,7 @@ impl<'a> Copy<'a> {
         }
         let end = self.log.place();
         if is_it {
-            self.found = Some(Found {
+            self.found = Some(FoundMessage {
                 end,
                 open: self.open.clone(),
                 goes_on: false,
@@ -271,7 +271,7 @@ impl<'a> Copy<'a> {
         if !after.is_empty() {
             return Next::More;
         }
-        self.ended = Ended::Early;
+        self.ended = CopyEnd::Early;
         Next::Done
     }
 
@@ -312,14 +312,14 @@ impl<'a> Copy<'a> {
         let (end, open, texts) = match (self.at, self.found, self.ended) {
             (Some(_), None, _) => return Err(ForkError::ForkPointNotFound),
             // The message belongs to a turn on which another process is working.
-            (Some(_), Some(found), Ended::AtEnd) if !found.open.is_empty() => {
+            (Some(_), Some(found), CopyEnd::AtEnd) if !found.open.is_empty() => {
                 return Err(ForkError::ForkPointNotFound);
             }
-            (Some(_), Some(found), Ended::AtCrash) if !found.goes_on => {
+            (Some(_), Some(found), CopyEnd::AtCrash) if !found.goes_on => {
                 (found.end, found.open, CRASH)
             }
             (Some(_), Some(found), _) => (found.end, found.open, FORK),
-            (None, _, Ended::AtCrash) => (all, self.open, CRASH),
+            (None, _, CopyEnd::AtCrash) => (all, self.open, CRASH),
             (None, _, _) => {
                 // What follows the oldest open prompt may be its answer.
                 let end = self.open.first().copied().unwrap_or(all);
@@ -336,7 +336,7 @@ impl<'a> Copy<'a> {
 /// copied record.
 fn close(
     log: &mut Log,
-    open: &OpenTurns<Place>,
+    open: &OpenTurns<LogPosition>,
     has_subagents: bool,
     at: &str,
     (call, end): (&str, &str),

@@ -5,18 +5,18 @@ use serde::Deserialize;
 use crate::record::{FORMAT_V2, Header, Kind};
 use crate::sys::SessionId;
 
-use super::lines::Lines;
+use super::lines::LineBuffer;
 use super::medium::{Image, StoreError};
 use super::records::Records;
 
 /// The content of the first line in every version, present and future.
 #[derive(Deserialize)]
 struct AnyVersion {
-    payload: Version,
+    payload: FormatVersion,
 }
 
 #[derive(Deserialize)]
-struct Version {
+struct FormatVersion {
     format: u64,
 }
 
@@ -63,7 +63,7 @@ pub(super) fn fits(header: &Header, id: &SessionId) -> Result<(), StoreError> {
 
 fn parse(payload: &str, id: &SessionId) -> Result<Header, StoreError> {
     let unreadable = |error: serde_json::Error| headerless(id, error.to_string());
-    let Version { format } = serde_json::from_str(payload).map_err(unreadable)?;
+    let FormatVersion { format } = serde_json::from_str(payload).map_err(unreadable)?;
     if format > u64::from(FORMAT_V2) {
         return Err(StoreError::Newer {
             id: id.clone(),
@@ -85,7 +85,7 @@ fn parse(payload: &str, id: &SessionId) -> Result<Header, StoreError> {
 
 /// The format of a log whose first line is not one of our records, if it is newer than ours.
 fn newer_format(file: &dyn Image) -> std::io::Result<Option<u64>> {
-    let mut lines = Lines::new();
+    let mut lines = LineBuffer::new();
     let Some(line) = lines.next(file)? else {
         return Ok(None);
     };

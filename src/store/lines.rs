@@ -21,7 +21,7 @@ pub(super) const KEPT: usize = 1024 * 1024;
 
 /// A position in a file, with the bytes around it. Each call gets the file as an argument, so that
 /// a log can read its own file while its lock owns it.
-pub(super) struct Lines {
+pub(super) struct LineBuffer {
     /// Bytes `start..end` were read and not yet returned.
     buffer: Vec<u8>,
     start: usize,
@@ -50,7 +50,7 @@ struct Gap {
 
 /// A line in the buffer, valid until the next one is read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line {
+pub(super) struct BufferedLine {
     start: usize,
     /// How many bytes of it are in the buffer.
     pub(super) len: usize,
@@ -61,7 +61,7 @@ pub(super) struct Line {
     gap: Option<Gap>,
 }
 
-impl Line {
+impl BufferedLine {
     /// The offset in the file of its byte `at`.
     pub(super) fn offset_of(&self, at: usize) -> u64 {
         let left_out = self.gap.filter(|gap| at > gap.at);
@@ -74,7 +74,7 @@ impl Line {
     }
 }
 
-impl Lines {
+impl LineBuffer {
     pub(super) fn new() -> Self {
         Self {
             buffer: Vec::new(),
@@ -100,7 +100,7 @@ impl Lines {
     }
 
     /// Reads the last line again from the file, from its byte `at` on.
-    pub(super) fn again(&mut self, line: &Line, at: usize) {
+    pub(super) fn again(&mut self, line: &BufferedLine, at: usize) {
         let number = self.number;
         self.seek(line.offset_of(at));
         self.number = number.map(|next| next - u64::from(line.ended));
@@ -118,12 +118,12 @@ impl Lines {
     }
 
     /// The bytes of a line, without its line break.
-    pub(super) fn bytes(&self, line: &Line) -> &[u8] {
+    pub(super) fn bytes(&self, line: &BufferedLine) -> &[u8] {
         &self.buffer[line.start..line.start + line.len]
     }
 
     /// The next line; none at the end of the file, where more may follow later.
-    pub(super) fn next(&mut self, file: &dyn Image) -> io::Result<Option<Line>> {
+    pub(super) fn next(&mut self, file: &dyn Image) -> io::Result<Option<BufferedLine>> {
         let mut searched = 0;
         let mut checked = 0;
         loop {
@@ -154,7 +154,7 @@ impl Lines {
     }
 
     /// The number of a line, counted from 1. Counts from the start of the file if necessary.
-    pub(super) fn number(&mut self, line: &Line, file: &dyn Image) -> io::Result<u64> {
+    pub(super) fn number(&mut self, line: &BufferedLine, file: &dyn Image) -> io::Result<u64> {
         let behind = u64::from(line.ended);
         if let Some(next) = self.number {
             return Ok(next - behind);
@@ -175,8 +175,8 @@ impl Lines {
         Ok(number)
     }
 
-    fn take(&mut self, len: usize, ended: bool) -> Line {
-        let line = Line {
+    fn take(&mut self, len: usize, ended: bool) -> BufferedLine {
+        let line = BufferedLine {
             start: self.start,
             len,
             offset: self.offset,
@@ -277,9 +277,9 @@ fn floor(bytes: &[u8], at: usize) -> usize {
     places.find(|place| !inside(place)).unwrap_or(at)
 }
 
-impl fmt::Debug for Lines {
+impl fmt::Debug for LineBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lines")
+        f.debug_struct("LineBuffer")
             .field("offset", &self.offset)
             .field("buffered", &(self.end - self.start))
             .finish_non_exhaustive()

@@ -41,7 +41,7 @@ fn what_can_be_no_record_is_not_held() {
             (b'c', 5),
             (b'\n', 1),
         ]);
-        let mut lines = Lines::new();
+        let mut lines = LineBuffer::new();
         let long = lines.next(&file).unwrap().unwrap();
         assert_eq!((long.offset, long.ended), (0, true));
         assert_eq!(long.offset_of(long.len), LONG + 30);
@@ -66,7 +66,7 @@ fn what_can_be_no_record_is_not_held() {
 #[test]
 fn the_end_of_a_file_need_not_be_held_either() {
     let file = Made(vec![(b'{', 1), (0, LONG)]);
-    let mut lines = Lines::new();
+    let mut lines = LineBuffer::new();
     let long = lines.next(&file).unwrap().unwrap();
     assert_eq!((long.ended, long.offset_of(long.len)), (false, LONG + 1));
     assert!(lines.buffer.len() <= 4 * KEPT);

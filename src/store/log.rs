@@ -56,7 +56,7 @@ enum Synced {
 
 /// A position between two records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct LogPosition {
     /// Where the next record goes, in bytes.
     pub(super) end: u64,
     next_seq: u64,
@@ -226,15 +226,15 @@ impl Log {
     }
 
     /// The position after all records, including copied ones.
-    pub(super) fn place(&self) -> Place {
-        Place {
+    pub(super) fn place(&self) -> LogPosition {
+        LogPosition {
             end: self.end + self.waiting.len() as u64,
             next_seq: self.next_seq,
         }
     }
 
     /// Writes all copied records up to this position.
-    pub(super) fn truncate_to(&mut self, place: Place) -> Result<(), StoreError> {
+    pub(super) fn truncate_to(&mut self, place: LogPosition) -> Result<(), StoreError> {
         self.write_waiting()?;
         if place.end < self.end {
             self.end = place.end;

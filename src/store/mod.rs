@@ -3,7 +3,7 @@
 //!
 //! [`Store`] is the folder of all sessions. [`Store::create`] and [`Store::open_log`] return the
 //! [`Log`] of a session, the only thing that appends; it holds the session's lock until it is
-//! dropped. [`Store::read`] returns a [`Reader`], which neither locks nor writes and works while a
+//! dropped. [`Store::read`] returns a [`LogReader`], which neither locks nor writes and works while a
 //! log is being written.
 //!
 //! Everything here is synchronous and knows nothing of the protocol, except that recovery closes
@@ -38,7 +38,7 @@ mod sockets;
 
 pub use cleanup::LastCleanup;
 pub use copy::Copied;
-pub use damage::{DamageReport, Reason, Torn};
+pub use damage::{DamageReason, DamageReport, Torn};
 pub use folder::Store;
 pub use fork::{ForkError, Forked};
 pub use hosts::{Host, Hosting};
@@ -47,6 +47,6 @@ pub use log::{Appended, Log};
 pub use medium::{Durability, Holder, StoreError, Sync, Trashed, place};
 #[cfg(feature = "store-postgres")]
 pub use postgres::Rights;
-pub use reader::{Entry, Reader};
-pub use recover::{CALL_INTERRUPTED, Opened, TURN_INTERRUPTED};
+pub use reader::{LogReader, PositionedRecord};
+pub use recover::{CALL_INTERRUPTED, OpenedLog, TURN_INTERRUPTED};
 pub use scan::Scan;

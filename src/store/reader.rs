@@ -6,7 +6,7 @@ use crate::sys::SessionId;
 use super::damage::{DamageReport, Torn};
 use super::header;
 use super::medium::{Image, StoreError};
-pub use super::records::Entry;
+pub use super::records::PositionedRecord;
 use super::records::Records;
 use super::scan::{self, Scan};
 
@@ -15,14 +15,14 @@ use super::scan::{self, Scan};
 /// Memory is bounded by the longest line; no record is copied. At the end of the log
 /// [`next`](Self::next) returns none; it can be called again when more was written.
 #[derive(Debug)]
-pub struct Reader {
+pub struct LogReader {
     id: SessionId,
     file: Box<dyn Image>,
     header: Header,
     records: Records,
 }
 
-impl Reader {
+impl LogReader {
     /// Reads the log of a session.
     pub(super) fn of(id: &SessionId, file: Box<dyn Image>) -> Result<Self, StoreError> {
         let mut records = Records::new();
@@ -52,7 +52,10 @@ impl Reader {
     }
 
     /// Reads the log once like [`scan`](Self::scan), and calls `visit` with each record.
-    pub fn scan_with(&mut self, visit: &mut dyn FnMut(&Entry<'_>)) -> Result<Scan, StoreError> {
+    pub fn scan_with(
+        &mut self,
+        visit: &mut dyn FnMut(&PositionedRecord<'_>),
+    ) -> Result<Scan, StoreError> {
         let scan = scan::scan(&mut self.records, &*self.file, &self.id, visit);
         self.records.restart();
         scan
@@ -74,7 +77,7 @@ impl Reader {
         clippy::should_implement_trait,
         reason = "an iterator cannot lend what it yields"
     )]
-    pub fn next(&mut self) -> Result<Option<Entry<'_>>, StoreError> {
+    pub fn next(&mut self) -> Result<Option<PositionedRecord<'_>>, StoreError> {
         let next = self.records.next(&*self.file);
         next.map_err(StoreError::disk("read", self.file.path()))
     }

@@ -4,17 +4,17 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io;
 
-use crate::record::line::{Layout, Record};
+use crate::record::line::{Record, RecordLayout};
 use crate::record::payload::{Checked, Checker};
 
-use super::damage::{self, DamageReport, Reason, Torn};
-use super::damaged_line::{DamagedLine, Found, Piece};
-use super::lines::{Line, Lines};
+use super::damage::{self, DamageReason, DamageReport, Torn};
+use super::damaged_line::{DamagedLine, FoundRecord, LinePiece};
+use super::lines::{BufferedLine, LineBuffer};
 use super::medium::Image;
 
 /// A record and its position.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry<'a> {
+pub struct PositionedRecord<'a> {
     /// The offset of its first byte.
     pub offset: u64,
     /// Where the next line begins.
@@ -26,9 +26,9 @@ pub struct Entry<'a> {
 /// A pass over the records of a log. Each call gets the file as an argument.
 #[derive(Debug)]
 pub(super) struct Records {
-    lines: Lines,
+    lines: LineBuffer,
     /// The remaining parts of a damaged line.
-    ready: VecDeque<Piece>,
+    ready: VecDeque<LinePiece>,
     damage: Vec<DamageReport>,
     torn: Option<Torn>,
     /// The expected sequence number, if known.
@@ -39,8 +39,8 @@ pub(super) struct Records {
     read_twice: Option<u64>,
     /// The last line, and where in it the torn bytes begin. It is read again, since it may have
     /// grown.
-    unfinished: Option<(Line, usize)>,
-    last: Option<Found>,
+    unfinished: Option<(BufferedLine, usize)>,
+    last: Option<FoundRecord>,
     checker: Checker,
     /// The payload of the last record, if it differs from the log.
     changed: Option<String>,
@@ -51,7 +51,7 @@ pub(super) struct Records {
 impl Records {
     pub(super) fn new() -> Self {
         Self {
-            lines: Lines::new(),
+            lines: LineBuffer::new(),
             ready: VecDeque::new(),
             damage: Vec::new(),
             torn: None,
@@ -120,7 +120,7 @@ impl Records {
     }
 
     /// The next record; none at the end, where more may follow later.
-    pub(super) fn next(&mut self, file: &dyn Image) -> io::Result<Option<Entry<'_>>> {
+    pub(super) fn next(&mut self, file: &dyn Image) -> io::Result<Option<PositionedRecord<'_>>> {
         let found = self.find(file, |found, _, checked| {
             let changed = match checked.payload {
                 Cow::Borrowed(_) => None,
@@ -147,7 +147,7 @@ impl Records {
     pub(super) fn next_with<T>(
         &mut self,
         file: &dyn Image,
-        visit: impl FnOnce(&Entry<'_>) -> T,
+        visit: impl FnOnce(&PositionedRecord<'_>) -> T,
     ) -> io::Result<Option<T>> {
         self.find(file, |found, record, checked| {
             visit(&entry(
@@ -167,7 +167,7 @@ impl Records {
             return Ok(());
         };
         let (from, len) = (found.from, found.to - found.from);
-        let report = self.report_on(&found.line, from, len as u64, Reason::Payload, file)?;
+        let report = self.report_on(&found.line, from, len as u64, DamageReason::Payload, file)?;
         damage::add(&mut self.damage, report);
         Ok(())
     }
@@ -176,7 +176,7 @@ impl Records {
     fn find<T>(
         &mut self,
         file: &dyn Image,
-        take: impl FnOnce(&Found, Record<'_>, Checked<'_>) -> T,
+        take: impl FnOnce(&FoundRecord, Record<'_>, Checked<'_>) -> T,
     ) -> io::Result<Option<T>> {
         while self.find_any(file)? {
             let Some(found) = &self.last else { break };
@@ -195,8 +195,8 @@ impl Records {
     fn find_any(&mut self, file: &dyn Image) -> io::Result<bool> {
         loop {
             match self.ready.pop_front() {
-                Some(Piece::Record(found)) => return self.add(found, file).map(|()| true),
-                Some(Piece::Damage(report)) => {
+                Some(LinePiece::Record(found)) => return self.add(found, file).map(|()| true),
+                Some(LinePiece::Damage(report)) => {
                     self.report(report);
                     continue;
                 }
@@ -212,10 +212,10 @@ impl Records {
             };
             let layout = line
                 .is_whole(0, line.len)
-                .then(|| Layout::of_bytes(self.lines.bytes(&line)));
+                .then(|| RecordLayout::of_bytes(self.lines.bytes(&line)));
             match layout {
                 Some(Ok(layout)) => {
-                    let found = Found {
+                    let found = FoundRecord {
                         line,
                         from: 0,
                         to: line.len,
@@ -230,16 +230,16 @@ impl Records {
     }
 
     /// Makes a record the last one, and checks its sequence number.
-    fn add(&mut self, found: Found, file: &dyn Image) -> io::Result<()> {
+    fn add(&mut self, found: FoundRecord, file: &dyn Image) -> io::Result<()> {
         let expected = self.due.unwrap_or(found.layout.seq);
         let reason = if found.layout.seq > expected.saturating_add(self.losses) {
             // Losses that are already reported explain as many missing records.
-            Some(Reason::Gap {
+            Some(DamageReason::Gap {
                 expected,
                 found: found.layout.seq,
             })
         } else if found.layout.seq < expected {
-            Some(Reason::Repeat {
+            Some(DamageReason::Repeat {
                 expected,
                 found: found.layout.seq,
             })
@@ -259,7 +259,7 @@ impl Records {
     }
 
     /// Analyses a line that is not simply a record.
-    fn analyse(&mut self, line: Line, file: &dyn Image) -> io::Result<()> {
+    fn analyse(&mut self, line: BufferedLine, file: &dyn Image) -> io::Result<()> {
         let number = self.lines.number(&line, file)?;
         let bytes = self.lines.bytes(&line);
         let pieces = DamagedLine::of(&line, number, bytes, self.due);
@@ -278,10 +278,10 @@ impl Records {
 
     fn report_on(
         &mut self,
-        line: &Line,
+        line: &BufferedLine,
         at: usize,
         len: u64,
-        reason: Reason,
+        reason: DamageReason,
         file: &dyn Image,
     ) -> io::Result<DamageReport> {
         Ok(DamageReport {
@@ -300,12 +300,12 @@ impl Records {
 }
 
 /// The bytes of a record.
-fn bytes<'a>(lines: &'a Lines, found: &Found) -> &'a [u8] {
+fn bytes<'a>(lines: &'a LineBuffer, found: &FoundRecord) -> &'a [u8] {
     &lines.bytes(&found.line)[found.from..found.to]
 }
 
-fn entry<'a>(found: &Found, record: Record<'a>) -> Entry<'a> {
-    Entry {
+fn entry<'a>(found: &FoundRecord, record: Record<'a>) -> PositionedRecord<'a> {
+    PositionedRecord {
         offset: found.line.offset_of(found.from),
         end: found.end,
         record,

@@ -10,7 +10,7 @@ use crate::sys::SessionId;
 use super::context::StoreContext;
 use super::log::Log;
 use super::medium::{Image, Owned, StoreError, Sync};
-use super::records::{Entry, Records};
+use super::records::{PositionedRecord, Records};
 use super::scan::{self, Scan};
 
 /// The text of a tool call that was running when the process died.
@@ -21,7 +21,7 @@ pub const TURN_INTERRUPTED: &str = r#"{"interrupted":"the process ended during t
 
 /// A session that was opened for writing.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenedLog {
     /// Its log.
     pub log: Log,
     /// The content of the log, including what recovery appended. `torn` and `damage` describe the
@@ -37,8 +37,8 @@ pub(super) fn recover(
     context: &Arc<StoreContext>,
     id: &SessionId,
     owned: Box<dyn Owned>,
-    visit: &mut dyn FnMut(&Entry<'_>),
-) -> Result<Opened, StoreError> {
+    visit: &mut dyn FnMut(&PositionedRecord<'_>),
+) -> Result<OpenedLog, StoreError> {
     let file: &dyn Image = &*owned;
     let mut records = Records::new();
     let mut scan = scan::scan(&mut records, file, id, visit)?;
@@ -64,7 +64,7 @@ pub(super) fn recover(
     if !is_closed {
         close_turns(&mut log, calls, &mut scan)?;
     }
-    Ok(Opened {
+    Ok(OpenedLog {
         log,
         scan,
         kept_aside,

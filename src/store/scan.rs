@@ -4,7 +4,7 @@ use crate::record::activity::keep_latest;
 use crate::record::header::{Header, Workspace};
 use crate::record::metadata::{archived, restored};
 use crate::record::open_turns::is_interrupted;
-use crate::record::titles::Titles;
+use crate::record::titles::TitleTracker;
 use crate::record::{
     Activity, AgentSessionId, CurrentSettings, Kind, OpenCalls, OpenSubagents, OpenTurns, Record,
     snapshot_of,
@@ -14,7 +14,7 @@ use crate::sys::SessionId;
 use super::damage::{DamageReport, Torn};
 use super::header;
 use super::medium::{Image, StoreError};
-use super::records::{Entry, Records};
+use super::records::{PositionedRecord, Records};
 
 /// The maximum length of a first prompt that is kept, in bytes.
 const FIRST_PROMPT: usize = 64 * 1024;
@@ -58,7 +58,7 @@ pub struct Scan {
     /// The agents' ids of the session.
     pub agent_ids: Vec<AgentSessionId>,
     /// The titles of the session.
-    pub titles: Titles,
+    pub titles: TitleTracker,
     /// Whether it is archived.
     pub archived: bool,
     /// When it was last restored from the trash.
@@ -74,7 +74,7 @@ pub(super) fn scan(
     records: &mut Records,
     file: &dyn Image,
     id: &SessionId,
-    visit: &mut dyn FnMut(&Entry<'_>),
+    visit: &mut dyn FnMut(&PositionedRecord<'_>),
 ) -> Result<Scan, StoreError> {
     let header = header::read(records, file, id)?;
     let mut scan = Scan {
@@ -95,7 +95,7 @@ pub(super) fn scan(
         updated_at: None,
         first_prompt: None,
         agent_ids: Vec::new(),
-        titles: Titles::default(),
+        titles: TitleTracker::default(),
         archived: false,
         restored_at: None,
         activity: Activity::default(),

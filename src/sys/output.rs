@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::os::fd::AsFd;
 
 /// Where the lines of a connection go.
-pub struct Output {
+pub struct LineOutput {
     /// Waits for the reader.
     pub waiting: Box<dyn Write + Send>,
     /// Writes to the same end without waiting, as much as the reader has room for.
     pub at_once: AtOnce,
 }
 
-impl<W: Write + Send + 'static> From<W> for Output {
+impl<W: Write + Send + 'static> From<W> for LineOutput {
     fn from(waiting: W) -> Self {
         Self {
             waiting: Box::new(waiting),
@@ -24,7 +24,7 @@ impl<W: Write + Send + 'static> From<W> for Output {
     }
 }
 
-impl Output {
+impl LineOutput {
     /// An output to a file, a pipe or a socket, which may take something at once.
     pub fn of<F>(file: F) -> Self
     where
@@ -66,9 +66,9 @@ pub trait Descriptor {}
 #[cfg(not(unix))]
 impl<F> Descriptor for F {}
 
-impl fmt::Debug for Output {
+impl fmt::Debug for LineOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Output").finish_non_exhaustive()
+        f.debug_struct("LineOutput").finish_non_exhaustive()
     }
 }
 
@@ -175,10 +175,10 @@ mod tests {
     #[test]
     fn a_reader_that_does_not_read_is_not_waited_for() {
         let (mut reader, writer) = io::pipe().unwrap();
-        let Output {
+        let LineOutput {
             waiting,
             mut at_once,
-        } = Output::of(writer);
+        } = LineOutput::of(writer);
         let block = [b'x'; 1000];
         let mut written = 0;
         while let more @ 1.. = at_once.write(&block) {

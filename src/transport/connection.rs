@@ -8,11 +8,11 @@ use tokio::sync::{mpsc, watch};
 
 use super::flow::{Flow, ProcessFlow};
 use super::line::LineReader;
-use super::message::{self, Form, Message, Outcome};
-use super::outgoing::{Call, OutgoingRequests};
-use super::requests::{Request, Requests};
+use super::message::{self, Message, MessageForm, Outcome};
+use super::outgoing::{OutgoingRequest, OutgoingRequests};
+use super::requests::{IncomingRequest, Requests};
 use super::writer::Writer;
-use crate::sys::output::Output;
+use crate::sys::output::LineOutput;
 
 /// The longest line of input that is accepted by default: 32 MiB.
 pub const LINE_LIMIT: usize = 32 * 1024 * 1024;
@@ -43,9 +43,9 @@ pub struct ClientConnection {
 /// messages that are accepted, and `process` what the connections of this process share.
 pub fn connect(
     input: impl Read + Send + 'static,
-    output: impl Into<Output>,
+    output: impl Into<LineOutput>,
     line_limit: usize,
-    form: Form,
+    form: MessageForm,
     process: &ProcessFlow,
 ) -> io::Result<(Arc<ClientConnection>, Incoming)> {
     let output = output.into();
@@ -107,7 +107,7 @@ pub struct Incoming {
 #[derive(Debug)]
 pub enum Received {
     /// A request, to be answered through its responder.
-    Request(Request),
+    Request(IncomingRequest),
     /// A notification.
     Notification {
         /// The method's name.
@@ -150,7 +150,7 @@ impl Incoming {
                     // The id is held by the responder and twice by the table of requests.
                     let held = self.wire.flow.request(&method, params.len() + 3 * id.len());
                     let responder = self.wire.requests.begin(id, held);
-                    return Some(Received::Request(Request {
+                    return Some(Received::Request(IncomingRequest {
                         method,
                         params,
                         responder,
@@ -177,7 +177,7 @@ impl ClientConnection {
 
     /// Sends the client a request. It follows everything that was sent before. `None` if the client
     /// is gone.
-    pub async fn ask(&self, method: &str, params: &str) -> Option<Call> {
+    pub async fn ask(&self, method: &str, params: &str) -> Option<OutgoingRequest> {
         let call = self.outgoing.begin();
         self.request(call.id, method, params).await.then_some(call)
     }
@@ -192,7 +192,7 @@ impl ClientConnection {
     /// Waits for the response to a request, as [`ClientConnection::call`] does.
     pub async fn answer_to(
         &self,
-        mut call: Call,
+        mut call: OutgoingRequest,
         cancelled: impl Future<Output = ()> + Send,
     ) -> Option<Outcome> {
         tokio::select! {
@@ -204,13 +204,13 @@ impl ClientConnection {
     }
 
     /// Withdraws a request, without waiting until the client reads. The client still answers it.
-    pub fn withdraw(&self, call: &Call) {
+    pub fn withdraw(&self, call: &OutgoingRequest) {
         self.put(&message::cancel_line(&call.id.to_string()));
     }
 
     /// Sends a request as [`Self::ask`] does, without waiting until the other side reads. The caller
     /// bounds how much of that waits.
-    pub fn ask_at_once(&self, method: &str, params: &str) -> Call {
+    pub fn ask_at_once(&self, method: &str, params: &str) -> OutgoingRequest {
         let call = self.outgoing.begin();
         let line = message::request_line(&call.id.to_string(), method, params);
         self.put(&line);

@@ -61,7 +61,7 @@ const UNIT: usize = 1024;
 /// The pending work of one connection.
 #[derive(Debug)]
 pub struct Flow {
-    shared: Arc<Shared>,
+    shared: Arc<FlowInner>,
     reads: Arc<Semaphore>,
     replays: Arc<Semaphore>,
     /// The size that a long answer counts with until its length is known, in bytes.
@@ -83,15 +83,15 @@ struct ProcessUse {
 }
 
 #[derive(Debug)]
-struct Shared {
-    state: Mutex<State>,
+struct FlowInner {
+    state: Mutex<FlowState>,
     /// Notified when something has ended.
     freed: Notify,
     process: ProcessFlow,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FlowState {
     /// Pending requests that count towards the limit.
     requests: usize,
     /// Their parameters and other held memory.
@@ -102,11 +102,11 @@ struct State {
 
 /// A share of the limits, which is given back when this is dropped.
 #[derive(Debug)]
-pub struct Held {
+pub struct FlowPermit {
     requests: usize,
     bytes: usize,
     responses: usize,
-    shared: Arc<Shared>,
+    shared: Arc<FlowInner>,
 }
 
 /// The room of an answer, which is given back when this is dropped.
@@ -150,7 +150,7 @@ impl ProcessFlow {
     /// bytes.
     pub fn connection(&self, line_limit: usize) -> Flow {
         Flow {
-            shared: Arc::new(Shared {
+            shared: Arc::new(FlowInner {
                 state: Mutex::default(),
                 freed: Notify::new(),
                 process: self.clone(),
@@ -191,22 +191,22 @@ impl Flow {
     }
 
     /// Counts a request that was read, with parameters of this length.
-    pub fn request(&self, method: &str, params: usize) -> Held {
+    pub fn request(&self, method: &str, params: usize) -> FlowPermit {
         self.held(usize::from(method != SESSION_PROMPT), EACH + params)
     }
 
     /// Counts bytes that are held for a session meanwhile.
-    pub fn hold(&self, bytes: usize) -> Held {
+    pub fn hold(&self, bytes: usize) -> FlowPermit {
         self.held(0, bytes)
     }
 
-    fn held(&self, requests: usize, bytes: usize) -> Held {
+    fn held(&self, requests: usize, bytes: usize) -> FlowPermit {
         let mut state = lock(&self.shared.state);
         state.requests += requests;
         state.bytes += bytes;
         drop(state);
         self.shared.process.add(bytes);
-        Held {
+        FlowPermit {
             requests,
             bytes,
             responses: 0,
@@ -271,7 +271,7 @@ impl Room {
     }
 }
 
-impl Held {
+impl FlowPermit {
     /// Counts a response that waits for room in the writer.
     pub(super) fn count_response(&mut self, bytes: usize) {
         self.responses += bytes;
@@ -280,7 +280,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for FlowPermit {
     fn drop(&mut self) {
         {
             let mut state = lock(&self.shared.state);

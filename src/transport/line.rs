@@ -7,7 +7,7 @@ pub const KEPT_OF_REFUSED: usize = 4096;
 
 /// A line of input, without its line break.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum InputLine {
     /// A line within the limit.
     Whole(Vec<u8>),
     /// A line beyond the limit. Only its beginning was kept.
@@ -33,7 +33,7 @@ impl<R: BufRead> LineReader<R> {
     }
 
     /// The next line, or `None` at the end of input. The last line may lack its line break.
-    pub fn next_line(&mut self) -> io::Result<Option<Line>> {
+    pub fn next_line(&mut self) -> io::Result<Option<InputLine>> {
         let mut line = Vec::new();
         let mut len = 0u64;
         let mut begun = false;
@@ -67,11 +67,11 @@ impl<R: BufRead> LineReader<R> {
         }
     }
 
-    fn finish(&self, line: Vec<u8>, len: u64) -> Line {
+    fn finish(&self, line: Vec<u8>, len: u64) -> InputLine {
         if len <= self.limit as u64 {
-            Line::Whole(line)
+            InputLine::Whole(line)
         } else {
-            Line::TooLong { start: line, len }
+            InputLine::TooLong { start: line, len }
         }
     }
 }
@@ -82,7 +82,7 @@ mod tests {
     use proptest::prelude::*;
     use std::io::BufReader;
 
-    fn lines(bytes: &[u8], limit: usize, buffer: usize) -> Vec<Line> {
+    fn lines(bytes: &[u8], limit: usize, buffer: usize) -> Vec<InputLine> {
         let mut reader = LineReader::new(BufReader::with_capacity(buffer, bytes), limit);
         std::iter::from_fn(|| reader.next_line().unwrap()).collect()
     }
@@ -91,7 +91,7 @@ mod tests {
     fn splits_on_line_feeds_only() {
         let text = "a\u{2028}b\u{85}\r\n\nlast";
         let expected = ["a\u{2028}b\u{85}\r", "", "last"];
-        let whole = expected.map(|line| Line::Whole(line.as_bytes().to_vec()));
+        let whole = expected.map(|line| InputLine::Whole(line.as_bytes().to_vec()));
         assert_eq!(lines(text.as_bytes(), 100, 3), whole);
     }
 
@@ -102,12 +102,12 @@ mod tests {
         let found = lines(&bytes, 5_000, 64);
         assert_eq!(
             found[0],
-            Line::TooLong {
+            InputLine::TooLong {
                 start: vec![b'x'; KEPT_OF_REFUSED],
                 len: 10_000
             }
         );
-        assert_eq!(found[1], Line::Whole(b"ok".to_vec()));
+        assert_eq!(found[1], InputLine::Whole(b"ok".to_vec()));
     }
 
     proptest! {
@@ -125,11 +125,11 @@ mod tests {
             prop_assert_eq!(found.len(), expected.len());
             for (found, expected) in found.into_iter().zip(expected) {
                 match found {
-                    Line::Whole(line) => {
+                    InputLine::Whole(line) => {
                         prop_assert!(line.len() <= limit);
                         prop_assert_eq!(line, expected);
                     }
-                    Line::TooLong { start, len } => {
+                    InputLine::TooLong { start, len } => {
                         prop_assert!(expected.len() > limit);
                         prop_assert_eq!(len, expected.len() as u64);
                         prop_assert!(expected.starts_with(&start));

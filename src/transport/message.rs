@@ -6,7 +6,7 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::line::Line;
+use super::line::InputLine;
 use crate::json::Object;
 use crate::protocol::error::{
     INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, error_json,
@@ -78,7 +78,7 @@ impl Invalid {
 }
 
 #[derive(Deserialize)]
-struct Envelope<'a> {
+struct RawMessage<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
     jsonrpc: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
@@ -100,7 +100,7 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
 
 /// The form of messages that are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum MessageForm {
     /// Messages in the form of ACP.
     Acp,
     /// Messages in the form of JSON-RPC: an id may be any number, and the parameters of methods
@@ -109,15 +109,15 @@ pub enum Form {
 }
 
 /// Parses one line of input in the form of ACP.
-pub fn read(line: Line, limit: usize) -> Message {
-    read_as(line, limit, Form::Acp)
+pub fn read(line: InputLine, limit: usize) -> Message {
+    read_as(line, limit, MessageForm::Acp)
 }
 
 /// Parses one line of input.
-pub fn read_as(line: Line, limit: usize, form: Form) -> Message {
+pub fn read_as(line: InputLine, limit: usize, form: MessageForm) -> Message {
     match line {
-        Line::Whole(bytes) => read_whole(bytes, form),
-        Line::TooLong { start, len } => Message::Invalid(Invalid::new(
+        InputLine::Whole(bytes) => read_whole(bytes, form),
+        InputLine::TooLong { start, len } => Message::Invalid(Invalid::new(
             id_in(&start).unwrap_or_else(|| "null".to_owned()),
             INVALID_REQUEST,
             format!("line of {len} bytes is longer than the limit of {limit}"),
@@ -125,7 +125,7 @@ pub fn read_as(line: Line, limit: usize, form: Form) -> Message {
     }
 }
 
-fn read_whole(bytes: Vec<u8>, form: Form) -> Message {
+fn read_whole(bytes: Vec<u8>, form: MessageForm) -> Message {
     let bytes = match String::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => {
@@ -140,7 +140,7 @@ fn read_whole(bytes: Vec<u8>, form: Form) -> Message {
     if text.is_empty() {
         return Message::Blank;
     }
-    match serde_json::from_str::<Envelope<'_>>(text) {
+    match serde_json::from_str::<RawMessage<'_>>(text) {
         Ok(envelope) if text.starts_with('{') => {
             classify(&envelope, form).unwrap_or_else(Message::Invalid)
         }
@@ -185,7 +185,7 @@ fn duplicate(error: &serde_json::Error) -> Option<&'static str> {
         .find(|name| text.starts_with(&format!("duplicate field `{name}`")))
 }
 
-fn classify(envelope: &Envelope<'_>, form: Form) -> Result<Message, Invalid> {
+fn classify(envelope: &RawMessage<'_>, form: MessageForm) -> Result<Message, Invalid> {
     let id = envelope.id.map(|id| check_id(id.get(), form)).transpose()?;
     let echo = || id.clone().unwrap_or_else(|| "null".to_owned());
     let invalid = |message: &str| Err(Invalid::new(echo(), INVALID_REQUEST, message));
@@ -220,7 +220,9 @@ fn classify(envelope: &Envelope<'_>, form: Form) -> Result<Message, Invalid> {
         None | Some("null") => "{}",
         Some(params) if params.starts_with('{') => params,
         Some(params)
-            if form == Form::JsonRpc && params.starts_with('[') && method.starts_with('_') =>
+            if form == MessageForm::JsonRpc
+                && params.starts_with('[')
+                && method.starts_with('_') =>
         {
             params
         }
@@ -255,7 +257,7 @@ fn classify(envelope: &Envelope<'_>, form: Form) -> Result<Message, Invalid> {
 
 /// Validates an id: a string, `null` or a 64-bit integer, as in ACP's schema, or any number if the
 /// form allows it.
-fn check_id(id: &str, form: Form) -> Result<String, Invalid> {
+fn check_id(id: &str, form: MessageForm) -> Result<String, Invalid> {
     match id.as_bytes().first() {
         Some(b'"') => match serde_json::from_str::<String>(id) {
             Ok(_) => Ok(id.to_owned()),
@@ -266,7 +268,7 @@ fn check_id(id: &str, form: Form) -> Result<String, Invalid> {
             )),
         },
         _ if id == "null" || id.parse::<i64>().is_ok() => Ok(id.to_owned()),
-        Some(b'-' | b'0'..=b'9') if form == Form::JsonRpc => Ok(id.to_owned()),
+        Some(b'-' | b'0'..=b'9') if form == MessageForm::JsonRpc => Ok(id.to_owned()),
         _ if !id.is_empty()
             && id
                 .trim_start_matches('-')
@@ -307,7 +309,7 @@ pub fn id_in(start: &[u8]) -> Option<String> {
             .strip_prefix(',')?
             .trim_start();
         if key == "id" {
-            return check_id(value, Form::Acp).ok();
+            return check_id(value, MessageForm::Acp).ok();
         }
     }
 }
@@ -358,7 +360,7 @@ mod tests {
     use super::*;
 
     fn read_text(text: &str) -> Message {
-        read(Line::Whole(text.as_bytes().to_vec()), 1 << 20)
+        read(InputLine::Whole(text.as_bytes().to_vec()), 1 << 20)
     }
 
     fn error(text: &str) -> (String, i32) {
@@ -478,7 +480,7 @@ mod tests {
     #[test]
     fn a_refused_line_is_answered_under_its_id() {
         let start = br#"{"jsonrpc":"2.0","id":"q-1","method":"m","params":{"x":"yyy"#.to_vec();
-        let Message::Invalid(invalid) = read(Line::TooLong { start, len: 99 }, 10) else {
+        let Message::Invalid(invalid) = read(InputLine::TooLong { start, len: 99 }, 10) else {
             panic!("refused");
         };
         assert_eq!((invalid.id.as_str(), invalid.code), ("\"q-1\"", -32600));

@@ -11,8 +11,8 @@ pub mod stdio;
 pub mod writer;
 
 pub use connection::{ClientConnection, Incoming, LINE_LIMIT, Received, connect};
-pub use flow::{Flow, Held, Load, NoRoom, ProcessFlow, Room};
-pub use message::{Form, Outcome};
-pub use outgoing::{Call, OutgoingRequests};
-pub use requests::{Request, Requests, Responder};
+pub use flow::{Flow, FlowPermit, Load, NoRoom, ProcessFlow, Room};
+pub use message::{MessageForm, Outcome};
+pub use outgoing::{OutgoingRequest, OutgoingRequests};
+pub use requests::{IncomingRequest, Requests, Responder};
 pub use writer::{Gone, Writer};

@@ -15,10 +15,10 @@ use crate::sys::lock;
 
 /// Requests that are waiting for their responses. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct OutgoingRequests(Arc<Mutex<State>>);
+pub struct OutgoingRequests(Arc<Mutex<OutgoingState>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct OutgoingState {
     last: u64,
     closed: bool,
     waiting: HashMap<u64, oneshot::Sender<Outcome>>,
@@ -27,7 +27,7 @@ struct State {
 /// A pending request: resolves with its outcome, or with `None` if the other side is gone. Dropping
 /// it stops waiting.
 #[derive(Debug)]
-pub struct Call {
+pub struct OutgoingRequest {
     /// The request's id.
     pub id: u64,
     calls: OutgoingRequests,
@@ -36,7 +36,7 @@ pub struct Call {
 
 impl OutgoingRequests {
     /// Assigns an id to a new request. If the other side is gone already, it resolves at once.
-    pub fn begin(&self) -> Call {
+    pub fn begin(&self) -> OutgoingRequest {
         let (tell, outcome) = oneshot::channel();
         let mut state = self.lock();
         state.last += 1;
@@ -44,7 +44,7 @@ impl OutgoingRequests {
         if !state.closed {
             state.waiting.insert(id, tell);
         }
-        Call {
+        OutgoingRequest {
             id,
             calls: self.clone(),
             outcome,
@@ -82,12 +82,12 @@ impl OutgoingRequests {
         drop(waiting);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, OutgoingState> {
         lock(&self.0)
     }
 }
 
-impl Future for Call {
+impl Future for OutgoingRequest {
     type Output = Option<Outcome>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -95,7 +95,7 @@ impl Future for Call {
     }
 }
 
-impl Drop for Call {
+impl Drop for OutgoingRequest {
     fn drop(&mut self) {
         self.calls.lock().waiting.remove(&self.id);
     }

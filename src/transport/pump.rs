@@ -6,7 +6,7 @@
 use std::io::{self, Read};
 
 /// Receives lines.
-pub trait Lines {
+pub trait LineSink {
     /// A line, without its line break.
     fn line(&mut self, line: &[u8]);
 
@@ -26,7 +26,7 @@ pub fn pump(
     mut input: impl Read,
     block: usize,
     limit: usize,
-    lines: &mut impl Lines,
+    lines: &mut impl LineSink,
 ) -> io::Result<()> {
     let mut buffer = vec![0; block];
     let mut held = 0;
@@ -85,7 +85,7 @@ mod tests {
         too_long: usize,
     }
 
-    impl Lines for Shown {
+    impl LineSink for Shown {
         fn line(&mut self, line: &[u8]) {
             self.lines.push(line.to_vec());
         }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::flow::{Held, Room};
+use super::flow::{FlowPermit, Room};
 use super::message::Outcome;
 use super::writer::Writer;
 use crate::protocol::error::{INTERNAL_ERROR, REQUEST_CANCELLED, error_json};
@@ -20,12 +20,12 @@ use crate::sys::lock;
 /// Requests that are not answered, and how they are answered.
 #[derive(Debug)]
 pub struct Requests {
-    table: Arc<Table>,
+    table: Arc<RequestTable>,
     writer: Writer,
 }
 
 #[derive(Debug, Default)]
-struct Table {
+struct RequestTable {
     entries: Mutex<Entries>,
     closed: AtomicBool,
 }
@@ -34,11 +34,11 @@ struct Table {
 struct Entries {
     last: u64,
     /// By id in its canonical form, and by a number, since a client may use an id twice.
-    pending: BTreeMap<(String, u64), Entry>,
+    pending: BTreeMap<(String, u64), RequestEntry>,
 }
 
 #[derive(Debug, Default)]
-struct Entry {
+struct RequestEntry {
     cancellation: CancellationToken,
     on_cancel: Option<OnCancel>,
 }
@@ -53,7 +53,7 @@ impl fmt::Debug for OnCancel {
 
 /// A request of the client.
 #[derive(Debug)]
-pub struct Request {
+pub struct IncomingRequest {
     /// The method's name.
     pub method: String,
     /// The parameters' JSON text.
@@ -70,16 +70,16 @@ pub struct Responder {
     id: String,
     cancellation: CancellationToken,
     /// `None` once it is answered.
-    pending: Option<Pending>,
+    pending: Option<PendingRequest>,
     writer: Writer,
 }
 
 /// A request that counts as pending until this is dropped.
 #[derive(Debug)]
-pub struct Pending {
+pub struct PendingRequest {
     key: (String, u64),
-    table: Arc<Table>,
-    held: Held,
+    table: Arc<RequestTable>,
+    held: FlowPermit,
     room: Option<Room>,
 }
 
@@ -94,8 +94,8 @@ impl Requests {
 
     /// Enters a request. `id` is the id's JSON text, and `held` what the request takes of the
     /// connection's limits.
-    pub fn begin(&self, id: String, held: Held) -> Responder {
-        let entry = Entry::default();
+    pub fn begin(&self, id: String, held: FlowPermit) -> Responder {
+        let entry = RequestEntry::default();
         let cancellation = entry.cancellation.clone();
         let mut entries = lock(&self.table.entries);
         entries.last += 1;
@@ -104,7 +104,7 @@ impl Requests {
         Responder {
             id,
             cancellation,
-            pending: Some(Pending {
+            pending: Some(PendingRequest {
                 key,
                 table: self.table.clone(),
                 held,
@@ -218,14 +218,14 @@ impl Drop for Responder {
     }
 }
 
-impl Pending {
+impl PendingRequest {
     /// Counts the response, which the client does not read, until this is dropped.
     pub(super) fn count_response(&mut self, bytes: usize) {
         self.held.count_response(bytes);
     }
 }
 
-impl Drop for Pending {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         let entry = lock(&self.table.entries).pending.remove(&self.key);
         // Without the lock: what it would call may hold other requests.

@@ -14,9 +14,9 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use super::message::{Outcome, response_frame};
-use super::requests::Pending;
+use super::requests::PendingRequest;
 use crate::sys::lock;
-use crate::sys::output::{AtOnce, Output};
+use crate::sys::output::{AtOnce, LineOutput};
 
 /// A lane accepts new lines while it holds fewer bytes than this. Large enough to keep the writer
 /// busy, small enough that a client that does not read costs no memory.
@@ -37,7 +37,7 @@ pub struct Writer(Arc<Handle>);
 /// The shared part of a writer's clones. When the last clone is dropped, the thread finishes and
 /// ends.
 #[derive(Debug)]
-struct Handle(Arc<Shared>);
+struct Handle(Arc<WriterInner>);
 
 /// A writer that ends when nobody else has it.
 #[derive(Debug)]
@@ -64,8 +64,8 @@ impl Drop for Handle {
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
+struct WriterInner {
+    state: Mutex<WriterState>,
     /// Notifies the writing thread that there is something to write, or that it should end.
     work: Condvar,
     /// Notifies threads that wait for room in a lane, or for the bulk lane to be taken.
@@ -77,14 +77,14 @@ struct Shared {
     clippy::struct_excessive_bools,
     reason = "each says one thing of its own about the two sides"
 )]
-struct State {
+struct WriterState {
     control: Vec<u8>,
     bulk: Vec<u8>,
     at_once: AtOnce,
     /// Requests whose responses are in the control lane beyond its limit.
-    responses: Vec<Pending>,
+    responses: Vec<PendingRequest>,
     /// Requests whose responses the thread is writing.
-    written_responses: Vec<Pending>,
+    written_responses: Vec<PendingRequest>,
     /// Total bytes put into the bulk lane, and total bytes taken out of it.
     bulk_put: u64,
     bulk_taken: u64,
@@ -118,12 +118,12 @@ impl From<Gone> for io::Error {
 impl Writer {
     /// Starts a thread that writes to `output`. It ends when the output breaks, or when the last
     /// clone is dropped and everything is written.
-    pub fn start(output: impl Into<Output>) -> io::Result<Self> {
-        let Output {
+    pub fn start(output: impl Into<LineOutput>) -> io::Result<Self> {
+        let LineOutput {
             waiting: mut output,
             at_once,
         } = output.into();
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(WriterInner::default());
         shared.lock().at_once = at_once;
         let writer = Self(Arc::new(Handle(Arc::clone(&shared))));
         thread::Builder::new()
@@ -140,7 +140,7 @@ impl Writer {
         WeakWriter(Arc::downgrade(&self.0))
     }
 
-    fn shared(&self) -> &Shared {
+    fn shared(&self) -> &WriterInner {
         &self.0.0
     }
 
@@ -161,7 +161,7 @@ impl Writer {
 
     /// Puts the response to the request with this id into the control lane, even if it exceeds the
     /// limit. Then the request stays pending until the response is written.
-    pub(super) fn respond(&self, id: &str, outcome: Outcome, mut pending: Pending) {
+    pub(super) fn respond(&self, id: &str, outcome: Outcome, mut pending: PendingRequest) {
         let mut state = self.shared().lock();
         if state.broken {
             return;
@@ -315,7 +315,7 @@ fn remember(tasks: &mut Vec<Waker>, cx: &Context<'_>) {
     }
 }
 
-impl State {
+impl WriterState {
     /// Drops what nobody will read, and wakes all that wait.
     fn drop_unread(&mut self) {
         (self.control, self.bulk) = (Vec::new(), Vec::new());
@@ -331,14 +331,14 @@ impl State {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl WriterInner {
+    fn lock(&self) -> MutexGuard<'_, WriterState> {
         lock(&self.state)
     }
 
     /// Writes what was put if that is possible at once, or notifies the writing thread that there is
     /// something to write, if it is idle. A notification costs a system call even without a waiter.
-    fn tell(&self, mut state: MutexGuard<'_, State>) {
+    fn tell(&self, mut state: MutexGuard<'_, WriterState>) {
         if state.idle && (1..=AT_ONCE).contains(&state.control.len()) {
             state.write_at_once();
         }
@@ -351,14 +351,14 @@ impl Shared {
     }
 
     /// Blocks the thread until there may be room in a lane.
-    fn room<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn room<'a>(&self, mut state: MutexGuard<'a, WriterState>) -> MutexGuard<'a, WriterState> {
         state.blocked = true;
         let state = self.room.wait(state);
         state.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Wakes all that wait for room in a lane.
-    fn tell_of_room(&self, mut state: MutexGuard<'_, State>) {
+    fn tell_of_room(&self, mut state: MutexGuard<'_, WriterState>) {
         let responses = if state.writing {
             Vec::new()
         } else {
@@ -495,7 +495,7 @@ mod tests {
     #[tokio::test]
     async fn a_few_lines_are_written_at_once() {
         let (reader, output) = io::pipe().unwrap();
-        let writer = Writer::start(Output::of(output)).unwrap();
+        let writer = Writer::start(LineOutput::of(output)).unwrap();
         wait_until_idle(&writer);
         for n in 0..10 {
             writer.put_line(format!("line {n}").as_bytes()).unwrap();
@@ -513,7 +513,7 @@ mod tests {
     #[tokio::test]
     async fn the_order_is_the_same_whoever_writes() {
         let (reader, output) = io::pipe().unwrap();
-        let writer = Writer::start(Output::of(output)).unwrap();
+        let writer = Writer::start(LineOutput::of(output)).unwrap();
         let count = 4_000;
         let reading = thread::spawn(move || {
             let lines = BufReader::new(reader).lines().map(Result::unwrap);
@@ -538,7 +538,7 @@ mod tests {
     #[tokio::test]
     async fn a_reader_that_goes_away_is_noticed() {
         let (reader, output) = io::pipe().unwrap();
-        let writer = Writer::start(Output::of(output)).unwrap();
+        let writer = Writer::start(LineOutput::of(output)).unwrap();
         wait_until_idle(&writer);
         drop(reader);
         writer.control(b"x\n").await.unwrap();

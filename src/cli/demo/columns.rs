@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::cli::exit::Failure;
 use crate::cli::term::{Output, cut, pad, printable};
 use crate::protocol::Role;
-use crate::record::transcript::Entry;
+use crate::record::transcript::TranscriptEntry;
 
 use super::verdict::ReplayComparison;
 
@@ -49,13 +49,14 @@ impl Paint {
 /// Prints both sides in columns, entry by entry, with a mark between them.
 pub(super) fn print(
     paint: Paint,
-    live: &[Entry],
-    replayed: &[Entry],
+    live: &[TranscriptEntry],
+    replayed: &[TranscriptEntry],
     output: &mut Output,
 ) -> Result<(), Failure> {
     let wide = (output.look().width.saturating_sub(AROUND) / 2).min(WIDTH);
-    let cell =
-        |entry: Option<&Entry>| entry.map_or_else(String::new, |entry| cut(&cell(entry), wide));
+    let cell = |entry: Option<&TranscriptEntry>| {
+        entry.map_or_else(String::new, |entry| cut(&cell(entry), wide))
+    };
     let head = format!(
         "   {}     {}",
         pad("seen live", wide),
@@ -76,9 +77,9 @@ pub(super) fn print(
 }
 
 /// An entry on one line.
-fn cell(entry: &Entry) -> String {
+fn cell(entry: &TranscriptEntry) -> String {
     let text = match entry {
-        Entry::Message { role, blocks, .. } => {
+        TranscriptEntry::Message { role, blocks, .. } => {
             let who = match role {
                 Role::User => "you",
                 Role::Agent => "agent",
@@ -89,18 +90,18 @@ fn cell(entry: &Entry) -> String {
                 blocks.iter().map(block).collect::<Vec<_>>().join(" ")
             )
         }
-        Entry::ToolCall { call, .. } => {
+        TranscriptEntry::ToolCall { call, .. } => {
             let field = |name: &str| call.get(name).and_then(Value::as_str).unwrap_or("?");
             format!("tool    [{}] {}", field("status"), field("title"))
         }
-        Entry::Plan { plan } => {
+        TranscriptEntry::Plan { plan } => {
             let entries = plan.get("entries").and_then(Value::as_array);
             let steps = entries.map_or(0, Vec::len);
             let done = entries.into_iter().flatten();
             let done = done.filter(|entry| entry["status"] == "completed").count();
             format!("plan    {done} of {steps} steps done")
         }
-        Entry::Other { update } => format!("other   {}", update["sessionUpdate"]),
+        TranscriptEntry::Other { update } => format!("other   {}", update["sessionUpdate"]),
     };
     printable(&text.replace(['\n', '\t'], " "))
 }

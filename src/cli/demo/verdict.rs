@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::cli::exit::Failure;
 use crate::protocol::Role;
-use crate::record::transcript::Entry;
+use crate::record::transcript::TranscriptEntry;
 
 /// The result of comparing a replay with what was seen live.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl ReplayComparison {
 }
 
 /// Compares entry by entry.
-pub(super) fn compare(live: &[Entry], replayed: &[Entry]) -> ReplayComparison {
+pub(super) fn compare(live: &[TranscriptEntry], replayed: &[TranscriptEntry]) -> ReplayComparison {
     let same = live
         .iter()
         .zip(replayed)
@@ -66,16 +66,16 @@ pub(super) fn compare(live: &[Entry], replayed: &[Entry]) -> ReplayComparison {
 }
 
 /// How many characters `longer` has beyond `shorter`, if both are the same text message.
-fn extends(shorter: &Entry, longer: &Entry) -> Option<usize> {
+fn extends(shorter: &TranscriptEntry, longer: &TranscriptEntry) -> Option<usize> {
     match (shorter, longer) {
         (
-            Entry::Message {
+            TranscriptEntry::Message {
                 role: Role::Agent,
                 message_id: a,
                 blocks: short,
                 ..
             },
-            Entry::Message {
+            TranscriptEntry::Message {
                 role: Role::Agent,
                 message_id: b,
                 blocks: long,
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
     use crate::record::transcript::Transcript;
 
-    fn transcript(texts: &[&str]) -> Vec<Entry> {
+    fn transcript(texts: &[&str]) -> Vec<TranscriptEntry> {
         let mut transcript = Transcript::default();
         for (at, text) in texts.iter().enumerate() {
             let content = serde_json::json!({ "type": "text", "text": text });

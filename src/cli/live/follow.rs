@@ -12,7 +12,7 @@ use crate::cli::sessions::context::CommandContext;
 use crate::cli::sessions::show::painter::ConversationPainter;
 use crate::cli::term::{ACTIVE, FAINT, Output, StyledLine, WAITING, answers};
 use crate::export::parts::{self, Choice, NO_END, Part, Start};
-use crate::record::State;
+use crate::record::ActivityState;
 use crate::store::StoreError;
 use crate::sys::SessionId;
 
@@ -159,7 +159,7 @@ impl<'a, 'o> LiveView<'a, 'o> {
     fn read(&mut self, all: bool) -> Result<Painted, Failure> {
         let mut reader = self.context.store.read(self.id)?;
         let look = self.output.look().clone();
-        let is_running = self.state() != Some(State::Idle) && self.is_open();
+        let is_running = self.state() != Some(ActivityState::Idle) && self.is_open();
         let mut painter = ConversationPainter::new(&look);
         let (mut from, mut lines) = (0, Vec::<String>::new());
         let output = &mut *self.output;
@@ -242,8 +242,8 @@ impl<'a, 'o> LiveView<'a, 'o> {
                 FAINT,
                 "no process has the session open: load it in your client",
             ),
-            Some(State::Running) => (ACTIVE, "running; Ctrl-C leaves, and it goes on"),
-            Some(State::RequiresAction) => (WAITING, "waiting for an answer"),
+            Some(ActivityState::Running) => (ACTIVE, "running; Ctrl-C leaves, and it goes on"),
+            Some(ActivityState::RequiresAction) => (WAITING, "waiting for an answer"),
             _ => (FAINT, "idle; Ctrl-C leaves"),
         };
         look.paint(style, &cut(text, look.width))
@@ -253,7 +253,7 @@ impl<'a, 'o> LiveView<'a, 'o> {
         self.context.store.is_open(self.id)
     }
 
-    fn state(&self) -> Option<State> {
+    fn state(&self) -> Option<ActivityState> {
         let summary = self.context.catalog.find(self.id)?;
         Some(summary.activity.state())
     }

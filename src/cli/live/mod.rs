@@ -13,7 +13,7 @@ use crate::cli::exit::Failure;
 use crate::cli::sessions::context::CommandContext;
 use crate::cli::socket;
 use crate::index::Listed;
-use crate::record::State;
+use crate::record::ActivityState;
 use crate::redact::command::masked_command;
 use crate::server::control::Described;
 use crate::store::{Holder, Host};
@@ -22,7 +22,7 @@ use crate::sys::SessionId;
 /// A session that a process has open.
 struct ListedOpenSession {
     listed: Listed,
-    state: State,
+    state: ActivityState,
     holder: Holder,
 }
 

@@ -9,7 +9,7 @@ use crate::cli::sessions::context::CommandContext;
 use crate::cli::store_path;
 use crate::cli::term::{ACTIVE, FAINT, ID, Output, STRONG, WAITING, cut, one_line, width};
 use crate::engine::known::title as agent;
-use crate::record::State;
+use crate::record::ActivityState;
 use crate::store::Host;
 use crate::sys::{Sys, Timestamp};
 
@@ -156,9 +156,9 @@ fn state(live: &Live, session: &ListedOpenSession) -> (&'static str, Style) {
         return ("no answer", WAITING);
     }
     match session.state {
-        State::Running => ("running", ACTIVE),
-        State::RequiresAction => ("waiting", WAITING),
-        State::Idle => ("idle", FAINT),
+        ActivityState::Running => ("running", ACTIVE),
+        ActivityState::RequiresAction => ("waiting", WAITING),
+        ActivityState::Idle => ("idle", FAINT),
     }
 }
 

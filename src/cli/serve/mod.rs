@@ -23,7 +23,7 @@ use crate::session::ReplayPolicy;
 use crate::store::{Durability, place};
 use crate::sys::Sys;
 use crate::sys::descriptors::raise_limit;
-use crate::sys::output::Output;
+use crate::sys::output::LineOutput;
 use crate::transport::stdio;
 
 use super::exit::{self, Failure};
@@ -210,7 +210,7 @@ pub(super) fn on(
             let hosted = server::host(options, keep, Sys::real(), engine, keep::ready, stop);
             return hosted.await.map_err(Failure::new);
         }
-        let output = stdio::output().map(Output::of);
+        let output = stdio::output().map(LineOutput::of);
         let output = output.map_err(Failure::cannot_start)?;
         server::serve(options, Sys::real(), engine, input, output, stop)
             .await

@@ -12,7 +12,7 @@ use crate::cli::store_path;
 use crate::cli::term::{Output, busy, count, cut, note, one_line};
 use crate::index::{Catalog, ListError, Listed};
 use crate::sources::LiveSources;
-use crate::store::{Durability, Reader, Store, StoreError};
+use crate::store::{Durability, LogReader, Store, StoreError};
 use crate::sys::{SessionId, Sys, with_causes};
 
 use super::named::ShortIds;
@@ -48,7 +48,7 @@ impl OtherTools {
     }
 
     /// The log that an import of this conversation would write.
-    pub(in crate::cli) fn read(&self, id: &SessionId) -> Result<Option<Reader>, Failure> {
+    pub(in crate::cli) fn read(&self, id: &SessionId) -> Result<Option<LogReader>, Failure> {
         let read = self.live.read(&self.catalog, id);
         read.map_err(|error| unread(&error))
     }
@@ -130,7 +130,7 @@ impl<'a> CommandContext<'a> {
 
     /// The log of a session. A conversation of another tool, as clients list them beside the sessions
     /// of the user's own store, has the log that an import would write, in memory.
-    pub(in crate::cli) fn read(&self, id: &SessionId) -> Result<Reader, Failure> {
+    pub(in crate::cli) fn read(&self, id: &SessionId) -> Result<LogReader, Failure> {
         match self.store.read(id) {
             Err(StoreError::NotFound { .. }) => {}
             read => return Ok(read?),
@@ -251,7 +251,7 @@ pub(super) fn read(
     store: &Store,
     tools: Option<&OtherTools>,
     id: &SessionId,
-) -> Result<Reader, Failure> {
+) -> Result<LogReader, Failure> {
     match (store.read(id), tools) {
         (Err(error @ StoreError::NotFound { .. }), Some(tools)) => {
             tools.read(id)?.ok_or_else(|| error.into())

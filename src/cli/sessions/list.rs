@@ -15,7 +15,7 @@ use crate::cli::values::number;
 use crate::engine::known::title;
 use crate::history::last_used;
 use crate::index::{Archived, Filter, Listed};
-use crate::record::State;
+use crate::record::ActivityState;
 use crate::sources::{LiveSources, SOURCES};
 use crate::sys::{Timestamp, grouped, path};
 
@@ -242,9 +242,9 @@ pub(super) fn state(context: &CommandContext<'_>, session: &Listed) -> (String, 
     }
     let holder = || context.store.holder(&session.id);
     let (text, style) = match context.catalog.state(session) {
-        State::Running => ("running".to_owned(), ACTIVE),
-        State::RequiresAction => ("waiting".to_owned(), WAITING),
-        State::Idle => match (holder(), summary.archived) {
+        ActivityState::Running => ("running".to_owned(), ACTIVE),
+        ActivityState::RequiresAction => ("waiting".to_owned(), WAITING),
+        ActivityState::Idle => match (holder(), summary.archived) {
             (Some(holder), _) => {
                 let open = holder
                     .client

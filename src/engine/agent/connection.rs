@@ -14,9 +14,9 @@ use tokio_util::sync::CancellationToken;
 use crate::engine::relay::Patience;
 use crate::engine::{Caller, Clients, EngineError};
 use crate::json;
-use crate::protocol::{Id, Ids};
+use crate::protocol::{Id, IdSet};
 use crate::sys::lock;
-use crate::transport::{Call, Outcome, OutgoingRequests};
+use crate::transport::{Outcome, OutgoingRequest, OutgoingRequests};
 
 use super::agent_requests::{self, AgentRequests};
 use super::capabilities::Capabilities;
@@ -49,9 +49,9 @@ pub(super) struct Connection {
     calls: OutgoingRequests,
     routes: Mutex<HashMap<String, Arc<Route>>>,
     /// The routes of the sessions in which subagents were announced, with the subagents' sessions.
-    subagents: Mutex<Vec<(Arc<Route>, Ids)>>,
+    subagents: Mutex<Vec<(Arc<Route>, IdSet)>>,
     /// The subagents of all processes of the agent.
-    all_subagents: Arc<Mutex<Ids>>,
+    all_subagents: Arc<Mutex<IdSet>>,
     /// How often it changed where the messages about sessions go.
     changes: AtomicU64,
     /// Requests whose result names a new session, and where the messages about that session go.
@@ -99,7 +99,7 @@ pub(super) struct TurnEnd {
 /// A pending request to the agent.
 #[derive(Debug)]
 pub(super) struct Pending {
-    call: Call,
+    call: OutgoingRequest,
     connection: Arc<Connection>,
 }
 
@@ -108,7 +108,7 @@ impl Connection {
     pub(super) fn new(
         clients: Arc<Clients>,
         transport: AgentTransport,
-        all_subagents: Arc<Mutex<Ids>>,
+        all_subagents: Arc<Mutex<IdSet>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             clients,
@@ -320,7 +320,7 @@ impl Connection {
         let mut subagents = lock(&self.subagents);
         let place = subagents.iter().position(|(of, _)| Arc::ptr_eq(of, route));
         let place = place.unwrap_or_else(|| {
-            subagents.push((route.clone(), Ids::default()));
+            subagents.push((route.clone(), IdSet::default()));
             subagents.len() - 1
         });
         if subagents[place].1.add(id) {

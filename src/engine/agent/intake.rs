@@ -11,7 +11,7 @@ use crate::json::text_member;
 use crate::protocol::error::{INTERNAL_ERROR, error_json};
 use crate::protocol::method;
 use crate::transport::Outcome;
-use crate::transport::pump::{Lines, pump};
+use crate::transport::pump::{LineSink, pump};
 
 use super::cleared;
 use super::connection::{Awaited, Connection};
@@ -69,7 +69,7 @@ pub(super) fn run(connection: Arc<Connection>, input: impl Read) {
     intake.connection.finish();
 }
 
-impl Lines for Intake {
+impl LineSink for Intake {
     fn line(&mut self, line: &[u8]) {
         self.message(line);
     }

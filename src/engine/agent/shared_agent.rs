@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::engine::relay::{Greeted, Introduction, Patience};
 use crate::engine::{BoxFuture, Caller, Clients, EngineError};
 use crate::json::text_member;
-use crate::protocol::{Id, Ids, method};
+use crate::protocol::{Id, IdSet, method};
 use crate::sys::lock;
 use crate::transport::ClientConnection;
 
@@ -63,7 +63,7 @@ pub(super) struct Agent {
     /// Whether the agent speaks the client's version; decided when it is first started.
     is_native: OnceLock<bool>,
     /// The subagents that its processes have announced, and those in the logs that were opened.
-    subagents: Arc<Mutex<Ids>>,
+    subagents: Arc<Mutex<IdSet>>,
     /// Whether no further process may be started.
     left: AtomicBool,
     state: tokio::sync::Mutex<State>,

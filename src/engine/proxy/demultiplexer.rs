@@ -5,7 +5,7 @@ use std::thread;
 
 use crate::protocol::error::{INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST};
 use crate::transport::message::Invalid;
-use crate::transport::pump::{Lines, pump};
+use crate::transport::pump::{LineSink, pump};
 
 use super::envelope::{self, Envelope, Span};
 use super::lane::{Lane, LaneReader, lane};
@@ -55,7 +55,7 @@ pub(super) fn start(
     Ok(reader)
 }
 
-impl Lines for Demultiplexer {
+impl LineSink for Demultiplexer {
     fn line(&mut self, line: &[u8]) {
         self.dispatch(line);
     }

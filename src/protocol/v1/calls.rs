@@ -7,37 +7,37 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use crate::json::{self, Object};
-use crate::protocol::{Id, Ids, UpdateKind};
+use crate::protocol::{Id, IdSet, UpdateKind};
 
-use super::Shown;
+use super::ConvertedUpdate;
 use super::diff;
 use super::members::{elements, note, remade, without_note};
-use super::terminal::Terminals;
+use super::terminal::V1Terminals;
 
 /// The title of a tool call that has neither a title nor a name. Version 1 requires one.
 const TITLE: &str = "\"Tool call\"";
 
 /// The tool calls of one session so far.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
+pub(super) struct V1Calls {
     /// Calls that have begun.
-    begun: Ids,
+    begun: IdSet,
     /// The content of the calls of the running turns, item by item, in the form of version 2.
     content: HashMap<Id, Vec<String>>,
     /// The calls that have a terminal in their content, by their ids.
     shown_in: HashMap<Id, Vec<String>>,
     /// Calls with content not yet sent, and whether their first update is still due.
     due: Vec<(String, bool)>,
-    terminals: Terminals,
+    terminals: V1Terminals,
     /// Terminals for display only, which a tool call describes in the way of version 1.
     display: HashSet<Id>,
 }
 
-impl Calls {
+impl V1Calls {
     /// Converts an update of a tool call.
-    pub(super) fn update<'a>(&mut self, update: &'a str) -> Shown<'a> {
+    pub(super) fn update<'a>(&mut self, update: &'a str) -> ConvertedUpdate<'a> {
         let Some(id) = json::string_member(update, "toolCallId") else {
-            return Shown::same(update);
+            return ConvertedUpdate::same(update);
         };
         let begins = self.begun.add(Id::of(id.as_bytes()));
         let string = |name| json::text_member(update, name).filter(|text| text.starts_with('"'));
@@ -78,9 +78,9 @@ impl Calls {
             let title = string("name").unwrap_or(TITLE);
             let title = ("title".to_owned(), title);
             let members = json::text_members(&shown).into_iter();
-            return Shown::roughly(json::object(members.chain([title])));
+            return ConvertedUpdate::roughly(json::object(members.chain([title])));
         }
-        Shown {
+        ConvertedUpdate {
             updates: vec![shown.into()],
             is_exact,
         }

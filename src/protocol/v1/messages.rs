@@ -12,7 +12,7 @@ use crate::json::{self, Object};
 use crate::protocol::text_block::plain_text;
 use crate::protocol::{Id, Role};
 
-use super::Shown;
+use super::ConvertedUpdate;
 use super::members::remade;
 
 /// Marks the start and the end of a block that is not text. It does not occur in text.
@@ -20,16 +20,16 @@ const EDGE: u8 = 0xff;
 
 /// The messages of one session so far.
 #[derive(Debug, Default)]
-pub(super) struct Messages {
-    known: HashMap<Id, Message>,
+pub(super) struct V1Messages {
+    known: HashMap<Id, KnownMessage>,
     /// The message that was shown last, if nothing was shown since.
     last: Option<(Role, Id)>,
 }
 
 #[derive(Debug)]
-struct Message {
+struct KnownMessage {
     role: Role,
-    content: Content,
+    content: ContentDigest,
     /// How often it was replaced by something else.
     replaced: u32,
 }
@@ -37,12 +37,12 @@ struct Message {
 /// The length and hash of a message's content: enough to see whether another content begins with
 /// it.
 #[derive(Clone, Debug, Default)]
-struct Content {
+struct ContentDigest {
     len: usize,
     hash: crc32fast::Hasher,
 }
 
-impl Content {
+impl ContentDigest {
     fn add(&mut self, bytes: &[u8]) {
         self.len += bytes.len();
         self.hash.update(bytes);
@@ -86,7 +86,7 @@ fn said(block: &str) -> (Cow<'_, [u8]>, bool) {
     (Cow::Owned(whole), false)
 }
 
-impl Messages {
+impl V1Messages {
     /// Something else follows the last message.
     pub(super) fn pause(&mut self) {
         self.last = None;
@@ -94,11 +94,11 @@ impl Messages {
 
     /// Converts a chunk, which is the same in version 1. Where its message does not end, the view
     /// of version 2 would begin a new one.
-    pub(super) fn chunk<'a>(&mut self, role: Role, update: &'a str) -> Shown<'a> {
+    pub(super) fn chunk<'a>(&mut self, role: Role, update: &'a str) -> ConvertedUpdate<'a> {
         let id = json::string_member(update, "messageId");
         let (Some(id), Some(block)) = (id, json::text_member(update, "content")) else {
             self.pause();
-            return Shown::same(update);
+            return ConvertedUpdate::same(update);
         };
         let key = Id::of(id.as_bytes());
         let (message, is_new) = self.message(role, key);
@@ -107,7 +107,7 @@ impl Messages {
         let goes_on = self.last.replace((role, key)) == Some((role, key));
         if replaced > 0 {
             let id = json::quoted(&renamed(&id, replaced));
-            return Shown::roughly(remade(update, |name, value| {
+            return ConvertedUpdate::roughly(remade(update, |name, value| {
                 Some(if name == "messageId" {
                     Cow::Owned(id.clone())
                 } else {
@@ -115,21 +115,21 @@ impl Messages {
                 })
             }));
         }
-        Shown {
+        ConvertedUpdate {
             updates: vec![update.into()],
             is_exact: is_new || goes_on,
         }
     }
 
     /// Converts a whole message to chunks.
-    pub(super) fn whole<'a>(&mut self, role: Role, update: &'a str) -> Shown<'a> {
+    pub(super) fn whole<'a>(&mut self, role: Role, update: &'a str) -> ConvertedUpdate<'a> {
         let Some(id) = json::string_member(update, "messageId") else {
             self.pause();
-            return Shown::same(update);
+            return ConvertedUpdate::same(update);
         };
         let key = Id::of(id.as_bytes());
         let (message, _) = self.message(role, key);
-        let mut shown = Shown::default();
+        let mut shown = ConvertedUpdate::default();
         let Some(content) = json::text_member(update, "content") else {
             return shown;
         };
@@ -138,7 +138,7 @@ impl Messages {
             message.replaced += 1;
             blocks.iter().copied().map(Cow::Borrowed).collect()
         });
-        message.content = Content::default();
+        message.content = ContentDigest::default();
         for block in &blocks {
             message.content.add(&said(block).0);
         }
@@ -167,11 +167,11 @@ impl Messages {
     }
 
     /// The message with this id, and whether it is new.
-    fn message(&mut self, role: Role, id: Id) -> (&mut Message, bool) {
+    fn message(&mut self, role: Role, id: Id) -> (&mut KnownMessage, bool) {
         let is_new = !self.known.contains_key(&id);
-        let new = || Message {
+        let new = || KnownMessage {
             role,
-            content: Content::default(),
+            content: ContentDigest::default(),
             replaced: 0,
         };
         let message = self.known.entry(id).or_insert_with(new);

@@ -21,9 +21,9 @@ use super::meta::{self, add_note};
 use super::update::{self, Role, UpdateKind};
 use super::v2;
 
-use calls::Calls;
+use calls::V1Calls;
 use members::remade;
-use messages::Messages;
+use messages::V1Messages;
 
 pub use permission::permission;
 pub use settings::answer_of;
@@ -40,22 +40,22 @@ const CARRIED: usize = 1024 * 1024;
 pub struct Conversion {
     /// Whether the updates of version 2 are kept in the notes of what they become.
     keeps: bool,
-    messages: Messages,
-    calls: Calls,
+    messages: V1Messages,
+    calls: V1Calls,
     /// Updates of version 2 that the next note has to contain.
     carried: Vec<String>,
 }
 
 /// The conversion of an update.
 #[derive(Debug, Default)]
-struct Shown<'a> {
+struct ConvertedUpdate<'a> {
     /// The updates of version 1, in order.
     updates: Vec<Cow<'a, str>>,
     /// Whether converting it back to version 2 gives exactly the original.
     is_exact: bool,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> ConvertedUpdate<'a> {
     /// An update that is the same in both versions.
     fn same(update: &'a str) -> Self {
         Self::exactly(update)
@@ -123,7 +123,7 @@ impl Conversion {
                 "available_commands_update" => settings::commands(update),
                 "config_option_update" => settings::options(update),
                 v2::MODE_CHANGED => settings::mode(update),
-                _ => Shown::same(update),
+                _ => ConvertedUpdate::same(update),
             }
         };
         self.put(update, &shown, put);
@@ -150,7 +150,7 @@ impl Conversion {
         self.calls.forget_content();
     }
 
-    fn put(&mut self, original: &str, shown: &Shown<'_>, put: &mut dyn FnMut(&str)) {
+    fn put(&mut self, original: &str, shown: &ConvertedUpdate<'_>, put: &mut dyn FnMut(&str)) {
         if !self.keeps || shown.is_exact && self.carried.is_empty() {
             return shown.updates.iter().for_each(|update| put(update));
         }
@@ -183,12 +183,12 @@ impl Conversion {
 }
 
 /// A plan with items is the plan of version 1, which has one. Other plans stay what they are.
-fn plan(update: &str) -> Shown<'_> {
+fn plan(update: &str) -> ConvertedUpdate<'_> {
     let plan = json::text_member(update, "plan").unwrap_or_default();
     let is_list = json::string_member(plan, "type").as_deref() == Some("items");
     let entries = json::text_member(plan, "entries").filter(|entries| entries.starts_with('['));
     let (true, Some(entries)) = (is_list, entries) else {
-        return Shown::same(update);
+        return ConvertedUpdate::same(update);
     };
     let is_ours = json::string_member(plan, "planId").as_deref() == Some(v2::PLAN_ID);
     let is_exact = is_ours && json::text_members(plan).len() == 3;
@@ -200,7 +200,7 @@ fn plan(update: &str) -> Shown<'_> {
     let shown = others
         .into_iter()
         .fold(shown, |shown, (name, value)| shown.raw(&name, value));
-    Shown {
+    ConvertedUpdate {
         updates: vec![shown.end().into()],
         is_exact,
     }

@@ -5,10 +5,10 @@ use serde_json::Value;
 
 use super::tests::TABLE;
 use super::*;
-use crate::protocol::v2::View;
+use crate::protocol::v2::V2View;
 use crate::protocol::v2::fold::bare;
 use crate::protocol::v2::table::TABLE as OF_VERSION_1;
-use crate::record::transcript::{Entry, Transcript};
+use crate::record::transcript::{Transcript, TranscriptEntry};
 use crate::replay::live_line;
 use crate::replay::properties::any_item;
 use crate::replay::tests::{Item, exact, replay, update};
@@ -79,7 +79,7 @@ fn updates_in(lines: &str) -> Vec<String> {
 
 fn viewed(lines: &str) -> String {
     let mut out = Vec::new();
-    View::new().lines(lines.as_bytes(), &mut out);
+    V2View::new().lines(lines.as_bytes(), &mut out);
     String::from_utf8(out).unwrap()
 }
 
@@ -101,13 +101,13 @@ fn folded(updates: &[String]) -> Value {
     }
     for entry in &mut transcript.entries {
         let plan = match entry {
-            Entry::Other { update } if update["plan"]["type"] == "items" => {
+            TranscriptEntry::Other { update } if update["plan"]["type"] == "items" => {
                 update["plan"]["entries"].take()
             }
             _ => continue,
         };
         let plan = [("entries".to_owned(), plan)].into_iter().collect();
-        *entry = Entry::Plan { plan };
+        *entry = TranscriptEntry::Plan { plan };
     }
     bare(transcript)
 }

@@ -5,16 +5,16 @@ use std::borrow::Cow;
 use crate::json;
 use crate::protocol::UpdateKind;
 
-use super::Shown;
+use super::ConvertedUpdate;
 use super::members::{elements, note, remade, without_note};
 
 /// Removes `type` from commands and their input where it is the only one that version 1 knows.
-pub(super) fn commands(update: &str) -> Shown<'_> {
+pub(super) fn commands(update: &str) -> ConvertedUpdate<'_> {
     let shown = remade(update, |name, value| match name {
         "availableCommands" => Some(elements(value, command).into()),
         _ => Some(value.into()),
     });
-    Shown::exactly(shown)
+    ConvertedUpdate::exactly(shown)
 }
 
 fn command(command: &str) -> Cow<'_, str> {
@@ -33,11 +33,11 @@ fn command(command: &str) -> Cow<'_, str> {
 }
 
 /// Converts a `config_option_update`: to one of the mode if it was one in version 1.
-pub(super) fn options(update: &str) -> Shown<'_> {
+pub(super) fn options(update: &str) -> ConvertedUpdate<'_> {
     let mode = note(update).and_then(|note| json::text_member(note, "currentModeId"));
     if let Some(mode) = mode {
         let kind = json::quoted(UpdateKind::CurrentMode.name());
-        return Shown::roughly(json::object(
+        return ConvertedUpdate::roughly(json::object(
             [
                 ("sessionUpdate".to_owned(), kind.as_str()),
                 ("currentModeId".to_owned(), mode),
@@ -46,7 +46,7 @@ pub(super) fn options(update: &str) -> Shown<'_> {
             .chain(others_of(update)),
         ));
     }
-    Shown::exactly(remade(update, |name, value| match name {
+    ConvertedUpdate::exactly(remade(update, |name, value| match name {
         "configOptions" => Some(elements(value, option).into()),
         _ => Some(value.into()),
     }))
@@ -102,9 +102,9 @@ fn object<'a>(members: impl Iterator<Item = (String, Cow<'a, str>)>) -> Cow<'a, 
 }
 
 /// Converts our own kind of a change of the mode.
-pub(super) fn mode(update: &str) -> Shown<'_> {
+pub(super) fn mode(update: &str) -> ConvertedUpdate<'_> {
     let kind = json::quoted(UpdateKind::CurrentMode.name());
-    Shown::exactly(remade(update, |name, value| {
+    ConvertedUpdate::exactly(remade(update, |name, value| {
         Some(if name == "sessionUpdate" {
             Cow::Owned(kind.clone())
         } else {

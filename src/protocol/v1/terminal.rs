@@ -7,9 +7,9 @@ use crate::protocol::Id;
 
 /// The output of the terminals of one session.
 #[derive(Debug, Default)]
-pub(super) struct Terminals(HashMap<Id, Vec<u8>>);
+pub(super) struct V1Terminals(HashMap<Id, Vec<u8>>);
 
-impl Terminals {
+impl V1Terminals {
     /// Takes an update of a terminal: its state or more output. Returns the terminal if its output
     /// has changed.
     pub(super) fn update(&mut self, update: &str) -> Option<Id> {

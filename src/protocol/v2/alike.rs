@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::json::{self, TextLayout};
 
-use super::line::Update;
+use super::line::UpdateLine;
 
 /// The last chunk, if it was forwarded unchanged.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ impl ChunkLayoutCache {
     }
 
     /// Remembers a chunk, if it is a text chunk.
-    pub(super) fn learn(&mut self, update: &Update<'_, '_>) {
+    pub(super) fn learn(&mut self, update: &UpdateLine<'_, '_>) {
         self.forget();
         let line = update.line;
         let text = update.get("content").and_then(|content| {

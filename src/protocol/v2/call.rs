@@ -1,6 +1,6 @@
 //! Converts tool calls: in version 2 one kind of update both begins and changes them.
 
-use super::terminal::Terminals;
+use super::terminal::V2Terminals;
 use super::{diff, terminal};
 use crate::json::{self, Member, Splice};
 use crate::protocol::meta::add_note;
@@ -10,7 +10,7 @@ use crate::protocol::meta::add_note;
 pub(super) fn change(
     text: &[u8],
     members: &[Member],
-    terminals: &Terminals,
+    terminals: &V2Terminals,
     splice: &mut Splice<'_>,
 ) {
     drop_nulls(text, members, splice);
@@ -51,7 +51,7 @@ fn drop_nulls(text: &[u8], members: &[Member], splice: &mut Splice<'_>) {
     }
 }
 
-fn contents(text: &[u8], at: usize, terminals: &Terminals, splice: &mut Splice<'_>) {
+fn contents(text: &[u8], at: usize, terminals: &V2Terminals, splice: &mut Splice<'_>) {
     let Some(mut items) = json::elements(text, at) else {
         return;
     };

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::json;
 use crate::protocol::Role;
-use crate::record::transcript::{Entry, Transcript};
+use crate::record::transcript::{Transcript, TranscriptEntry};
 
 use super::{modes, plan};
 
@@ -75,7 +75,7 @@ impl Fold {
             return;
         }
         let last = self.transcript.entries.last();
-        let goes_on = matches!(last, Some(Entry::Message { role: last, message_id: Some(last_id), .. })
+        let goes_on = matches!(last, Some(TranscriptEntry::Message { role: last, message_id: Some(last_id), .. })
             if *last == role && last_id == id);
         assert!(goes_on, "{id} stands further up");
     }
@@ -207,8 +207,8 @@ fn strip(transcript: &mut Transcript) {
     transcript.subagents.values_mut().for_each(strip);
     for entry in &mut transcript.entries {
         match entry {
-            Entry::Message { message_id, .. } => *message_id = None,
-            Entry::ToolCall { call, .. } => call
+            TranscriptEntry::Message { message_id, .. } => *message_id = None,
+            TranscriptEntry::ToolCall { call, .. } => call
                 .retain(|key, value| !value.is_null() || key == "rawInput" || key == "rawOutput"),
             _ => {}
         }

@@ -32,14 +32,14 @@ pub(super) struct UpdatePosition {
 
 /// A parsed notification line.
 #[derive(Debug)]
-pub(super) struct Update<'a, 'm> {
+pub(super) struct UpdateLine<'a, 'm> {
     pub(super) line: &'a [u8],
     pub(super) spot: UpdatePosition,
     /// The members of the update.
     pub(super) members: &'m [Member],
 }
 
-impl<'a> Update<'a, '_> {
+impl<'a> UpdateLine<'a, '_> {
     /// The value of a member. If several have this name, the last one.
     pub(super) fn get(&self, key: &str) -> Option<Range<usize>> {
         let found = self
@@ -169,7 +169,7 @@ mod tests {
         let found = |line: &str| {
             let mut members = Vec::new();
             let spot = read(line.as_bytes(), &mut members)?;
-            let update = Update {
+            let update = UpdateLine {
                 line: line.as_bytes(),
                 spot,
                 members: &members,

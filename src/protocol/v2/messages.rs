@@ -10,7 +10,7 @@ use std::io::Write;
 
 use crate::json::unescaped_bytes;
 use crate::protocol::Role;
-use crate::protocol::{Id, Ids};
+use crate::protocol::{Id, IdSet};
 
 /// How many ids are tried to replace one. With more messages than any real session has, the set of
 /// known ids may have so many false positives that each seems to be taken.
@@ -18,8 +18,8 @@ const TRIES: u32 = 4096;
 
 /// The messages of one session so far.
 #[derive(Debug, Default)]
-pub(super) struct Messages {
-    seen: Ids,
+pub(super) struct V2Messages {
+    seen: IdSet,
     /// The message that the next chunk may belong to.
     run: Run,
     /// The last id that was reused, and how often.
@@ -50,7 +50,7 @@ impl Run {
     }
 }
 
-impl Messages {
+impl V2Messages {
     /// How many chunks the current message has so far.
     pub(super) fn chunks(&self) -> u64 {
         self.run.chunks

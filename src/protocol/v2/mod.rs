@@ -35,27 +35,27 @@ pub use workspace::workspace_params;
 
 use crate::json::{self, Member, Splice};
 use crate::protocol::meta::{REJOIN, UPDATES};
-use crate::protocol::{Id, Ids, Role, UpdateKind};
+use crate::protocol::{Id, IdSet, Role, UpdateKind};
 
 use alike::ChunkLayoutCache;
-use line::Update;
-use messages::Messages;
+use line::UpdateLine;
+use messages::V2Messages;
 use modes::Modes;
-use subagents::{Subagent, Subagents};
-use terminal::Terminals;
+use subagents::{AnnouncedSubagent, Subagents};
+use terminal::V2Terminals;
 
 /// Converts a session's lines of version 1 into the form of version 2.
 ///
 /// The conversion of a line depends on the lines before it. So each session needs one view on each
 /// connection, first for its replay and then for live lines.
 #[derive(Debug, Default)]
-pub struct View {
-    messages: Messages,
+pub struct V2View {
+    messages: V2Messages,
     /// The last chunk, of the session or of a subagent.
     alike: ChunkLayoutCache,
     /// The tool calls that have begun.
-    calls: Ids,
-    terminals: Terminals,
+    calls: IdSet,
+    terminals: V2Terminals,
     modes: Modes,
     /// The message with which the view begins, until it arrives.
     awaited: Option<Vec<u8>>,
@@ -65,16 +65,16 @@ pub struct View {
 }
 
 /// The conversion of a line.
-enum Shown<'a> {
+enum ConvertedLine<'a> {
     Unchanged,
-    Changed(Change<'a>),
+    Changed(LineConversion<'a>),
     /// Whole lines take its place.
     Replaced(Vec<u8>),
     Hidden,
 }
 
 /// The conversion of a line.
-struct Change<'a> {
+struct LineConversion<'a> {
     splice: Splice<'a>,
     /// Whole lines to send before it.
     before: Vec<u8>,
@@ -82,13 +82,13 @@ struct Change<'a> {
     after: Vec<u8>,
 }
 
-impl<'a> From<Option<Change<'a>>> for Shown<'a> {
-    fn from(change: Option<Change<'a>>) -> Self {
+impl<'a> From<Option<LineConversion<'a>>> for ConvertedLine<'a> {
+    fn from(change: Option<LineConversion<'a>>) -> Self {
         change.map_or(Self::Unchanged, Self::Changed)
     }
 }
 
-impl View {
+impl V2View {
     /// The view of a session of which nothing was sent yet.
     pub fn new() -> Self {
         Self::default()
@@ -96,7 +96,7 @@ impl View {
 
     /// The view that shows nothing of the history before the first chunk of the message with this
     /// id. The view still needs the lines of the whole session, since earlier lines affect the
-    /// conversion of later ones. [`View::is_reached`] is true once the message has come.
+    /// conversion of later ones. [`V2View::is_reached`] is true once the message has come.
     #[must_use]
     pub fn from_message(mut self, id: &str) -> Self {
         self.awaited = Some(id.as_bytes().to_vec());
@@ -149,18 +149,18 @@ impl View {
             let end = end.map_or(lines.len(), |at| start + at + 1);
             let line = &lines[start..end];
             let shown = self.line(line);
-            if !matches!(shown, Shown::Unchanged) {
+            if !matches!(shown, ConvertedLine::Unchanged) {
                 out.extend_from_slice(&lines[copied..start]);
                 copied = end;
             }
             match shown {
-                Shown::Changed(change) => {
+                ConvertedLine::Changed(change) => {
                     out.extend_from_slice(&change.before);
                     change.splice.write(0..line.len(), out);
                     out.extend_from_slice(&change.after);
                 }
-                Shown::Replaced(lines) => out.extend_from_slice(&lines),
-                Shown::Unchanged | Shown::Hidden => {}
+                ConvertedLine::Replaced(lines) => out.extend_from_slice(&lines),
+                ConvertedLine::Unchanged | ConvertedLine::Hidden => {}
             }
             start = end;
         }
@@ -183,14 +183,14 @@ impl View {
         }
     }
 
-    fn line<'a>(&mut self, line: &'a [u8]) -> Shown<'a> {
+    fn line<'a>(&mut self, line: &'a [u8]) -> ConvertedLine<'a> {
         let was_awaiting = self.awaited.is_some();
         let shown = if self.alike.fits(line) {
-            Shown::Unchanged
+            ConvertedLine::Unchanged
         } else {
             let mut members = std::mem::take(&mut self.members);
             let read = line::read(line, &mut members).map(|spot| {
-                let update = Update {
+                let update = UpdateLine {
                     line,
                     spot,
                     members: &members,
@@ -199,11 +199,11 @@ impl View {
                 let is_native = line.starts_with(HEAD_V2);
                 let mut alike = std::mem::take(&mut self.alike);
                 let shown = match self.subagent_of(&update) {
-                    Some(Subagent::Hidden) => {
+                    Some(AnnouncedSubagent::Hidden) => {
                         is_hidden = true;
-                        Shown::Hidden
+                        ConvertedLine::Hidden
                     }
-                    Some(Subagent::Shown(view)) => {
+                    Some(AnnouncedSubagent::Shown(view)) => {
                         view.convert_after(&mut alike, &update, is_native)
                     }
                     None => self.convert_after(&mut alike, &update, is_native),
@@ -213,11 +213,11 @@ impl View {
                     return shown;
                 }
                 self.announce(&update, is_hidden);
-                if is_hidden || is_native || !matches!(shown, Shown::Unchanged) {
+                if is_hidden || is_native || !matches!(shown, ConvertedLine::Unchanged) {
                     return shown;
                 }
                 match self.state_of_subagent(&update) {
-                    Some(after) => Shown::Changed(Change {
+                    Some(after) => ConvertedLine::Changed(LineConversion {
                         after,
                         ..Splice::new(line).into()
                     }),
@@ -227,18 +227,18 @@ impl View {
             self.members = members;
             // Anything but an update is passed through.
             let Some(shown) = read else {
-                return Shown::Unchanged;
+                return ConvertedLine::Unchanged;
             };
             shown
         };
         if was_awaiting && self.awaited.is_some() {
-            return Shown::Hidden;
+            return ConvertedLine::Hidden;
         }
         shown
     }
 
     /// The subagent that an update is of.
-    fn subagent_of(&mut self, update: &Update<'_, '_>) -> Option<Subagent<'_>> {
+    fn subagent_of(&mut self, update: &UpdateLine<'_, '_>) -> Option<AnnouncedSubagent<'_>> {
         if self.subagents.is_empty() {
             return None;
         }
@@ -247,7 +247,7 @@ impl View {
     }
 
     /// Takes note of the subagent that an update is about. It stays hidden if how it began is.
-    fn announce(&mut self, update: &Update<'_, '_>, is_hidden: bool) {
+    fn announce(&mut self, update: &UpdateLine<'_, '_>, is_hidden: bool) {
         let session = update.get("sessionId");
         let session = session.or_else(|| update.get("subagentSessionId"));
         if let Some(session) = session.and_then(|session| json::string(update.line, &session)) {
@@ -257,7 +257,7 @@ impl View {
 
     /// The line in which a subagent reports what an update of its parent says that it is doing:
     /// version 1 has such reports only there. `None` if the subagent is not shown.
-    fn state_of_subagent(&self, update: &Update<'_, '_>) -> Option<Vec<u8>> {
+    fn state_of_subagent(&self, update: &UpdateLine<'_, '_>) -> Option<Vec<u8>> {
         let line = update.line;
         let session = update.get("sessionId")?;
         if !self.subagents.shows(&json::string(line, &session)?) {
@@ -279,28 +279,28 @@ impl View {
     fn convert_after<'a>(
         &mut self,
         last: &mut ChunkLayoutCache,
-        update: &Update<'a, '_>,
+        update: &UpdateLine<'a, '_>,
         is_native: bool,
-    ) -> Shown<'a> {
+    ) -> ConvertedLine<'a> {
         std::mem::swap(&mut self.alike, last);
         let shown = self.convert(update, is_native);
         std::mem::swap(&mut self.alike, last);
         shown
     }
 
-    fn convert<'a>(&mut self, update: &Update<'a, '_>, is_native: bool) -> Shown<'a> {
+    fn convert<'a>(&mut self, update: &UpdateLine<'a, '_>, is_native: bool) -> ConvertedLine<'a> {
         if is_native {
             self.learn(update);
-            return Shown::Unchanged;
+            return ConvertedLine::Unchanged;
         }
         match self.restored(update) {
-            Some(lines) => Shown::Replaced(lines),
+            Some(lines) => ConvertedLine::Replaced(lines),
             None => self.update(update).into(),
         }
     }
 
     /// The lines of the updates of version 2 that an update was made of, if it was.
-    fn restored(&mut self, update: &Update<'_, '_>) -> Option<Vec<u8>> {
+    fn restored(&mut self, update: &UpdateLine<'_, '_>) -> Option<Vec<u8>> {
         let (line, place) = (update.line, &update.spot.update);
         let meta = update.get("_meta")?;
         let note = json::member(line, meta.start, REJOIN)?;
@@ -313,7 +313,7 @@ impl View {
             lines.extend_from_slice(&line[place.end..]);
             let line = &lines[start..];
             if let Some(spot) = line::read(line, &mut members) {
-                self.learn(&Update {
+                self.learn(&UpdateLine {
                     line,
                     spot,
                     members: &members,
@@ -325,7 +325,7 @@ impl View {
 
     /// Notes the message of an update that has the form of version 2 already, so that no converted
     /// chunk that follows is joined to it.
-    fn learn(&mut self, update: &Update<'_, '_>) {
+    fn learn(&mut self, update: &UpdateLine<'_, '_>) {
         self.pause();
         let name = update.name();
         let name = name.as_deref().unwrap_or_default();
@@ -346,7 +346,7 @@ impl View {
         }
     }
 
-    fn update<'a>(&mut self, update: &Update<'a, '_>) -> Option<Change<'a>> {
+    fn update<'a>(&mut self, update: &UpdateLine<'a, '_>) -> Option<LineConversion<'a>> {
         let (line, at) = (update.line, update.spot.update.start);
         let name = update.name();
         let name = name.as_deref().unwrap_or_default();
@@ -368,7 +368,7 @@ impl View {
                 None
             }
         };
-        splice.map(Change::from)
+        splice.map(LineConversion::from)
     }
 
     /// Something else follows the last message.
@@ -377,7 +377,7 @@ impl View {
         self.alike.forget();
     }
 
-    fn chunk<'a>(&mut self, role: Role, update: &Update<'a, '_>) -> Option<Splice<'a>> {
+    fn chunk<'a>(&mut self, role: Role, update: &UpdateLine<'a, '_>) -> Option<Splice<'a>> {
         let line = update.line;
         let id = update.get("messageId");
         let given = id.clone().filter(|id| &line[id.clone()] != b"null");
@@ -417,7 +417,7 @@ impl View {
         Some(splice)
     }
 
-    fn call<'a>(&mut self, update: &Update<'a, '_>) -> Option<Change<'a>> {
+    fn call<'a>(&mut self, update: &UpdateLine<'a, '_>) -> Option<LineConversion<'a>> {
         let line = update.line;
         let id = update.get("toolCallId");
         let Some(id) = id.and_then(|id| json::string_body(line, &id)) else {
@@ -436,7 +436,7 @@ impl View {
             splice.replace(name, b"\"tool_call_update\"");
         }
         call::change(line, update.members, &self.terminals, &mut splice);
-        (!splice.is_empty() || !before.is_empty()).then_some(Change {
+        (!splice.is_empty() || !before.is_empty()).then_some(LineConversion {
             before,
             ..splice.into()
         })
@@ -447,7 +447,7 @@ impl View {
 fn has_options(line: &[u8]) -> bool {
     let mut members = Vec::new();
     line::read(line, &mut members).is_some_and(|spot| {
-        let update = Update {
+        let update = UpdateLine {
             line,
             spot,
             members: &members,
@@ -456,7 +456,7 @@ fn has_options(line: &[u8]) -> bool {
     })
 }
 
-impl<'a> From<Splice<'a>> for Change<'a> {
+impl<'a> From<Splice<'a>> for LineConversion<'a> {
     fn from(splice: Splice<'a>) -> Self {
         Self {
             splice,

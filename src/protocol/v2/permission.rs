@@ -4,7 +4,7 @@ use crate::json;
 use crate::protocol::meta::add_note;
 
 use super::call;
-use super::terminal::Terminals;
+use super::terminal::V2Terminals;
 use crate::json::Splice;
 
 /// The title of a request whose tool call has no title.
@@ -37,7 +37,7 @@ fn shown(params: &str) -> Option<String> {
     let mut fields = json::members(text, call.value.start)?;
     let members: Vec<_> = std::iter::from_fn(|| fields.member()).collect();
     fields.end()?;
-    call::change(text, &members, &Terminals::default(), &mut splice);
+    call::change(text, &members, &V2Terminals::default(), &mut splice);
     splice.write(call.value.clone(), &mut subject);
     let title = json::member(text, call.value.start, "title");
     let title = title.filter(|title| text[title.start] == b'"');

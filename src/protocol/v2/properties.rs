@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::fold::{Fold, bare};
 use super::table::TABLE;
 use super::*;
-use crate::record::transcript::{Entry, Transcript};
+use crate::record::transcript::{Transcript, TranscriptEntry};
 use crate::record::{Kind, Record};
 use crate::replay::properties::any_item;
 use crate::replay::tests::{Item, exact, replay, update};
@@ -20,7 +20,7 @@ fn item() -> impl Strategy<Value = Item> {
 
 fn shown(lines: &str) -> String {
     let mut out = Vec::new();
-    View::new().lines(lines.as_bytes(), &mut out);
+    V2View::new().lines(lines.as_bytes(), &mut out);
     String::from_utf8(out).unwrap()
 }
 
@@ -76,7 +76,7 @@ proptest! {
             }
             prop_assert_eq!(bare(Fold::lines(&view)), bare(folded_v1(lines)));
             // How lines are grouped makes no difference.
-            let (mut alone, mut out) = (View::new(), Vec::new());
+            let (mut alone, mut out) = (V2View::new(), Vec::new());
             for line in lines.split_inclusive('\n') {
                 alone.lines(line.as_bytes(), &mut out);
             }
@@ -85,7 +85,7 @@ proptest! {
         // Nor do the ids depend on how the chunks were joined.
         let ids = |lines: &str| -> Vec<_> {
             Fold::lines(&shown(lines)).entries.into_iter().filter_map(|entry| match entry {
-                Entry::Message { message_id, .. } => Some(message_id),
+                TranscriptEntry::Message { message_id, .. } => Some(message_id),
                 _ => None,
             }).collect()
         };
@@ -110,7 +110,7 @@ proptest! {
         }
         let id = &ids[at.index(ids.len())];
         let mut out = Vec::new();
-        View::new().from_message(id).lines(lines.as_bytes(), &mut out);
+        V2View::new().from_message(id).lines(lines.as_bytes(), &mut out);
         // Subagents that began earlier are left out whole.
         let out = own(&String::from_utf8(out).unwrap());
         prop_assert!(whole.ends_with(&out));
@@ -140,9 +140,9 @@ proptest! {
             }
         }
         let mut out = Vec::new();
-        View::new().lines(&lines, &mut out);
+        V2View::new().lines(&lines, &mut out);
         let mut out = Vec::new();
-        View::new().from_message("m").lines(&lines, &mut out);
+        V2View::new().from_message("m").lines(&lines, &mut out);
         let text = String::from_utf8_lossy(&lines);
         permission(&text);
         permission_outcome(&text);

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::protocol::{Id, Ids};
+use crate::protocol::{Id, IdSet};
 
-use super::View;
+use super::V2View;
 
 /// How many views are kept, at least.
 const KEPT: usize = 128;
@@ -15,9 +15,9 @@ const KEPT: usize = 128;
 /// The subagents of a session.
 #[derive(Debug, Default)]
 pub(super) struct Subagents {
-    announced: Ids,
+    announced: IdSet,
     /// The announced subagents that are not shown.
-    hidden: Ids,
+    hidden: IdSet,
     /// By the ids of their sessions.
     views: BTreeMap<Vec<u8>, Used>,
     /// How often a view was used.
@@ -26,15 +26,15 @@ pub(super) struct Subagents {
 
 #[derive(Debug)]
 struct Used {
-    view: Box<View>,
+    view: Box<V2View>,
     /// The number of its last use.
     last: u64,
 }
 
 /// A subagent that was announced.
-pub(super) enum Subagent<'a> {
+pub(super) enum AnnouncedSubagent<'a> {
     Hidden,
-    Shown(&'a mut View),
+    Shown(&'a mut V2View),
 }
 
 impl Subagents {
@@ -58,12 +58,12 @@ impl Subagents {
     }
 
     /// The subagent of this session. `None` if it was not announced.
-    pub(super) fn get(&mut self, session: &[u8]) -> Option<Subagent<'_>> {
+    pub(super) fn get(&mut self, session: &[u8]) -> Option<AnnouncedSubagent<'_>> {
         if !self.announced.has(Id::of(session)) {
             return None;
         }
         if !self.shows(session) {
-            return Some(Subagent::Hidden);
+            return Some(AnnouncedSubagent::Hidden);
         }
         if !self.views.contains_key(session) && self.views.len() >= 2 * KEPT {
             let oldest = self.uses - KEPT as u64;
@@ -75,7 +75,7 @@ impl Subagents {
             last: 0,
         });
         used.last = self.uses;
-        Some(Subagent::Shown(&mut used.view))
+        Some(AnnouncedSubagent::Shown(&mut used.view))
     }
 }
 
@@ -96,8 +96,14 @@ mod tests {
         }
         assert!(!subagents.is_empty());
         assert!(subagents.views.len() <= 2 * KEPT);
-        assert!(matches!(subagents.get(b"s0"), Some(Subagent::Shown(_))));
-        assert!(matches!(subagents.get(b"s1"), Some(Subagent::Hidden)));
+        assert!(matches!(
+            subagents.get(b"s0"),
+            Some(AnnouncedSubagent::Shown(_))
+        ));
+        assert!(matches!(
+            subagents.get(b"s1"),
+            Some(AnnouncedSubagent::Hidden)
+        ));
         assert!(subagents.shows(b"s2") && !subagents.shows(b"s3"));
         assert!(!subagents.shows(b"other"));
     }

@@ -7,7 +7,7 @@ use jsonschema::Validator;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::Value;
 
-use super::View;
+use super::V2View;
 use super::fold::{Fold, bare};
 use crate::record::transcript::Transcript;
 use crate::replay::live_line;
@@ -208,7 +208,7 @@ pub(in crate::protocol) fn kind(update: &str) -> String {
 fn each_kind_becomes_what_it_should() {
     let (_, v1) = schema::<v1::SessionUpdate>();
     let (_, v2) = schema::<v2::SessionUpdate>();
-    let (mut view, mut fold) = (View::new(), String::new());
+    let (mut view, mut fold) = (V2View::new(), String::new());
     let mut original = Transcript::default();
     for (update, expected) in TABLE {
         let expected = if expected.is_empty() {

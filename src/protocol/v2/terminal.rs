@@ -9,15 +9,15 @@
 use std::ops::Range;
 
 use crate::json;
-use crate::protocol::{Id, Ids};
+use crate::protocol::{Id, IdSet};
 
-use super::line::Update;
+use super::line::UpdateLine;
 
 /// The display terminals of a session.
 #[derive(Debug, Default)]
-pub(super) struct Terminals(Ids);
+pub(super) struct V2Terminals(IdSet);
 
-impl Terminals {
+impl V2Terminals {
     /// Whether a terminal in the content of a tool call is a known display terminal.
     pub(super) fn shows(&self, text: &[u8], item: usize) -> bool {
         json::member(text, item, "terminalId")
@@ -26,7 +26,7 @@ impl Terminals {
     }
 
     /// The lines with the terminal updates that an update of a tool call has in its `_meta`.
-    pub(super) fn lines(&mut self, update: &Update<'_, '_>) -> Vec<u8> {
+    pub(super) fn lines(&mut self, update: &UpdateLine<'_, '_>) -> Vec<u8> {
         let (line, spot) = (update.line, &update.spot);
         let mut out = Vec::new();
         let Some(meta) = update.get("_meta") else {

@@ -8,11 +8,11 @@ use crate::replay::{live_line, live_record_line};
 
 /// The conversions of updates, one after the other.
 fn shown(updates: &[&str]) -> Vec<String> {
-    let mut view = View::new();
+    let mut view = V2View::new();
     updates.iter().map(|update| of(&mut view, update)).collect()
 }
 
-fn of(view: &mut View, update: &str) -> String {
+fn of(view: &mut V2View, update: &str) -> String {
     let (mut line, mut out) = (Vec::new(), Vec::new());
     live_line("s", update, &mut line);
     view.lines(&line, &mut out);
@@ -37,7 +37,7 @@ fn chunk(role: &str, id: &str) -> String {
 
 /// The ids that chunks are shown with, each given as its role and the JSON of its own id.
 fn ids(chunks: &[(&str, &str)]) -> Vec<String> {
-    let mut view = View::new();
+    let mut view = V2View::new();
     let ids = chunks.iter().map(|(role, id)| match *role {
         "" => {
             of(&mut view, id);
@@ -73,7 +73,7 @@ fn what_both_versions_write_alike_is_copied() {
     }
     let others = b"{\"id\":1,\"result\":{}}\n\n{\"method\":\"x\"}\nhalf a line";
     let mut out = b"before".to_vec();
-    View::new().lines(others, &mut out);
+    V2View::new().lines(others, &mut out);
     assert_eq!(out, [&b"before"[..], others].concat());
 }
 
@@ -153,7 +153,7 @@ fn messages_without_ids_are_counted_in_their_turn() {
         line(4, "user_message"),
     ];
     let mut out = Vec::new();
-    View::new().lines(lines.concat().as_bytes(), &mut out);
+    V2View::new().lines(lines.concat().as_bytes(), &mut out);
     let out = String::from_utf8(out).unwrap();
     let ids = out.lines().map(|line| {
         let (_, behind) = line.split_once(r#""update":{"messageId":""#).unwrap();
@@ -168,7 +168,7 @@ fn messages_without_ids_are_counted_in_their_turn() {
 #[test]
 fn modes_that_are_known_are_an_option() {
     let modes = r#"{"currentModeId":"ask","availableModes":[{"id":"ask","name":"Ask"},{"id":"code","name":"Code"}]}"#;
-    let mut view = View::new();
+    let mut view = V2View::new();
     view.settings(
         Some(r#"[{"id":"b","type":"boolean","name":"B","currentValue":true}]"#),
         Some(modes),
@@ -227,7 +227,7 @@ fn a_replay_ends_with_all_options_once() {
     })
     .collect();
     let shown = |modes: Option<&str>| {
-        let (mut view, mut out) = (View::new(), b"before\n".to_vec());
+        let (mut view, mut out) = (V2View::new(), b"before\n".to_vec());
         view.settings(None, modes);
         view.last_lines(lines.as_bytes(), &mut out);
         let out = String::from_utf8(out).unwrap();
@@ -307,7 +307,7 @@ fn nothing_is_shown_before_the_message_that_was_asked_for() {
     let other = "{\"id\":1,\"result\":{}}\n";
     let from = |id: &str| {
         let mut out = Vec::new();
-        let mut view = View::new().from_message(id);
+        let mut view = V2View::new().from_message(id);
         view.lines(other.as_bytes(), &mut out);
         view.lines(lines.as_bytes(), &mut out);
         let out = String::from_utf8(out).unwrap();
@@ -321,7 +321,7 @@ fn nothing_is_shown_before_the_message_that_was_asked_for() {
 
 #[test]
 fn what_has_the_form_of_version_2_passes_and_keeps_its_ids() {
-    let mut view = View::new().from_message("m");
+    let mut view = V2View::new().from_message("m");
     let mut native = |kind, params: &str| {
         let (mut line, mut out) = (Vec::new(), Vec::new());
         live_record_line("s", kind, params, &mut line);
@@ -349,7 +349,7 @@ fn what_has_the_form_of_version_2_passes_and_keeps_its_ids() {
 
 #[test]
 fn the_state_of_a_subagent_is_also_reported_by_itself() {
-    let mut view = View::new();
+    let mut view = V2View::new();
     let mut shown = |session: &str, update: &str| {
         let (mut line, mut out) = (Vec::new(), Vec::new());
         live_line(session, update, &mut line);
@@ -388,7 +388,7 @@ fn the_state_of_a_subagent_is_also_reported_by_itself() {
 #[test]
 fn the_state_of_a_subagent_that_is_not_shown_is_not_reported() {
     let about = r#"{"sessionUpdate":"subagent_update","sessionId":"c","state":{"state":"idle"}}"#;
-    let mut view = View::new().from_message("m");
+    let mut view = V2View::new().from_message("m");
     let mut shown = |update: &str| {
         let (mut line, mut out) = (Vec::new(), Vec::new());
         live_line("s", update, &mut line);

@@ -8,7 +8,7 @@ use crate::protocol::method::{
 use crate::server::error::{self, Error, ErrorForm};
 use crate::session::{Registry, Reply, Request as SessionRequest};
 use crate::sys::SessionId;
-use crate::transport::{Request, Responder, Room};
+use crate::transport::{IncomingRequest, Responder, Room};
 
 use super::changes::Hold;
 use super::context::Context;
@@ -81,7 +81,11 @@ impl Action {
     }
 
     /// Serves the request `method` by this action, or answers with the error.
-    pub(super) fn perform(action: Result<Self, Error>, context: &Context, request: Request) {
+    pub(super) fn perform(
+        action: Result<Self, Error>,
+        context: &Context,
+        request: IncomingRequest,
+    ) {
         let registry = context.registry();
         let is_prompt = request.method == SESSION_PROMPT;
         let answer = Answering::new(context, request);
@@ -129,7 +133,7 @@ struct Answering {
 }
 
 impl Answering {
-    fn new(context: &Context, request: Request) -> Self {
+    fn new(context: &Context, request: IncomingRequest) -> Self {
         let is_unstable = [
             SESSION_ARCHIVE,
             SESSION_UNARCHIVE,

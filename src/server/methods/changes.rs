@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::index::{Filter, Listed};
-use crate::record::{OpenTurns, State as Activity};
+use crate::record::{ActivityState as Activity, OpenTurns};
 use crate::session::Registry;
 use crate::sys::{SessionId, Watch, blocking, lock};
 

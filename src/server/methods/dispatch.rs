@@ -9,7 +9,7 @@ use crate::protocol::method::{
     SESSION_UNARCHIVE, TERMINAL_CANCEL, TOOL_CALL_CANCEL,
 };
 use crate::server::error::{self, Error};
-use crate::transport::Request;
+use crate::transport::IncomingRequest;
 
 use super::action::Action;
 use super::context::Context;
@@ -19,12 +19,12 @@ use super::{
 };
 
 /// Serves a request. Returns at once: what takes time is done elsewhere and answered later.
-pub(in crate::server) fn request(context: &Context, request: Request) {
+pub(in crate::server) fn request(context: &Context, request: IncomingRequest) {
     let action = action(context, &request);
     Action::perform(action, context, request);
 }
 
-fn action(context: &Context, request: &Request) -> Result<Action, Error> {
+fn action(context: &Context, request: &IncomingRequest) -> Result<Action, Error> {
     let (version, params) = (context.version(), request.params.as_str());
     let is_persistent = context.is_persistent();
     if context.has_session_index()

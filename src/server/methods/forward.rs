@@ -6,15 +6,15 @@ use crate::protocol::ProtocolVersion;
 use crate::protocol::method::{AUTH_LOGIN, AUTH_LOGOUT, AUTHENTICATE, LOGOUT};
 use crate::server::error::Error;
 use crate::session::Request as SessionRequest;
-use crate::transport::Request;
+use crate::transport::IncomingRequest;
 
 use super::action::Action;
 use super::context::Context;
 
 /// Forwards a request to the wrapped agent. One about a session goes through that session, so that
 /// it is served in order with its other requests.
-pub(super) fn request(context: &Context, request: &Request) -> Result<Action, Error> {
-    let Request {
+pub(super) fn request(context: &Context, request: &IncomingRequest) -> Result<Action, Error> {
+    let IncomingRequest {
         method,
         params,
         responder,

@@ -11,9 +11,9 @@ use crate::history::{Place, Stopped, count, page};
 use crate::json::string_member;
 use crate::server::error::{self, Error};
 use crate::session::{Deps, Refusal, Registry, Reply, Request as SessionRequest};
-use crate::store::Reader;
+use crate::store::LogReader;
 use crate::sys::SessionId;
-use crate::transport::{Load, Request};
+use crate::transport::{IncomingRequest, Load};
 
 use super::action::Action;
 use super::agent_list::{PAGES, TIMEOUT};
@@ -25,7 +25,7 @@ use super::params::decode;
 use super::result::damage;
 use super::workspace::{Servers, existing};
 
-pub(super) fn serve(context: &Context, request: &Request) -> Result<Action, Error> {
+pub(super) fn serve(context: &Context, request: &IncomingRequest) -> Result<Action, Error> {
     let mut params = decode::<Params>(&request.params)?;
     let (id, import) = find(context, &params.session_id)?;
     let wanted = Wanted::of(&mut params, &id).map_err(error::invalid_params)?;
@@ -141,7 +141,7 @@ impl Read<'_> {
         error::refused(self.name, refusal)
     }
 
-    pub(super) fn log(&self) -> Result<Reader, Refusal> {
+    pub(super) fn log(&self) -> Result<LogReader, Refusal> {
         let store = self.deps.store.as_ref().ok_or(Refusal::NotFound)?;
         Ok(store.read(self.id)?)
     }

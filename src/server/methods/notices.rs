@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::index::{Catalog, Filter, ListError, Listed, Seen};
 use crate::json::Object;
 use crate::protocol::method::SESSION_LIST_CHANGED;
-use crate::record::State as Activity;
+use crate::record::ActivityState as Activity;
 use crate::session::Registry;
 use crate::sys::worktrees::counterparts;
 use crate::sys::{Disk, SessionId, Timestamp};

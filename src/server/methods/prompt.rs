@@ -9,7 +9,7 @@ use crate::json;
 use crate::protocol::ProtocolVersion;
 use crate::server::error::{self, Error};
 use crate::session::{AnswerDue, Request as SessionRequest};
-use crate::transport::Request;
+use crate::transport::IncomingRequest;
 
 use super::action::Action;
 use super::content;
@@ -19,7 +19,7 @@ use super::params::decode;
 /// The members of the parameters, as text.
 type Members<'a> = HashMap<Cow<'a, str>, &'a RawValue>;
 
-pub(super) fn serve(context: &Context, request: &Request) -> Result<Action, Error> {
+pub(super) fn serve(context: &Context, request: &IncomingRequest) -> Result<Action, Error> {
     let (name, params) = decode_prompt(&request.params, context.wraps_agent())?;
     let id = context.find(&name)?;
     let message_id = context.deps().sys.ids.message();

@@ -6,7 +6,7 @@ use crate::history::entry;
 use crate::index::{Catalog, Listed};
 use crate::protocol::method::{INDEX_CHANGES, SESSION_LIST_CHANGES, SESSION_LIST_RESYNC};
 use crate::protocol::{ProtocolVersion, jetbrains};
-use crate::record::{AgentSessionId, State};
+use crate::record::{ActivityState, AgentSessionId};
 use crate::sys::SessionId;
 
 use super::changes::Changes;
@@ -62,7 +62,7 @@ impl RowForm {
     pub(super) fn row(&self, catalog: Option<&Catalog>, listed: Listed) -> Value {
         let state = match catalog {
             Some(catalog) if self.is_by_prompt() => catalog.state(&listed),
-            _ => State::Idle,
+            _ => ActivityState::Idle,
         };
         if let Some(changes) = &self.reported_to {
             changes.shown(&listed, state);
@@ -71,7 +71,12 @@ impl RowForm {
     }
 
     /// The text of an entry in the version of the client.
-    pub(super) fn text(&self, catalog: Option<&Catalog>, listed: Listed, state: State) -> String {
+    pub(super) fn text(
+        &self,
+        catalog: Option<&Catalog>,
+        listed: Listed,
+        state: ActivityState,
+    ) -> String {
         let row = self.row_in(catalog, listed, state).to_string();
         match self.version {
             ProtocolVersion::V1 => row,
@@ -79,7 +84,7 @@ impl RowForm {
         }
     }
 
-    fn row_in(&self, catalog: Option<&Catalog>, listed: Listed, state: State) -> Value {
+    fn row_in(&self, catalog: Option<&Catalog>, listed: Listed, state: ActivityState) -> Value {
         let (mut extensions, mut meta) = (Map::new(), Map::new());
         if self.is_by_prompt() {
             extensions = self.extensions(catalog, &listed, state);
@@ -134,7 +139,7 @@ impl RowForm {
         &self,
         catalog: Option<&Catalog>,
         listed: &Listed,
-        state: State,
+        state: ActivityState,
     ) -> Map<String, Value> {
         let activity = &listed.summary.activity;
         let from = listed.summary.forked_from.as_deref();

@@ -12,7 +12,7 @@ use crate::record::Field;
 use crate::server::error::{self, Error};
 use crate::session::{Deps, Refusal};
 use crate::sys::Timestamp;
-use crate::transport::{Load, Request};
+use crate::transport::{IncomingRequest, Load};
 
 use super::action::Action;
 use super::context::{Context, client_id};
@@ -60,7 +60,7 @@ struct Params {
     cursor: Option<String>,
 }
 
-pub(super) fn serve(context: &Context, request: &Request) -> Result<Action, Error> {
+pub(super) fn serve(context: &Context, request: &IncomingRequest) -> Result<Action, Error> {
     let mut params = decode::<Params>(&request.params)?;
     let cursor = params.cursor.take();
     let query = query(context, params)?;

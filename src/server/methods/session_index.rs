@@ -17,7 +17,7 @@ use crate::protocol::method::{
 use crate::server::error::{self, Error};
 use crate::sys::SessionId;
 use crate::sys::worktrees::counterparts;
-use crate::transport::{Load, Request};
+use crate::transport::{IncomingRequest, Load};
 
 use super::action::Action;
 use super::context::Context;
@@ -31,7 +31,7 @@ use super::{session, subscribe};
 const MOST: usize = 1000;
 
 /// Serves a request of a client that wants the index; none if it is not about that.
-pub(super) fn serve(context: &Context, request: &Request) -> Option<Result<Action, Error>> {
+pub(super) fn serve(context: &Context, request: &IncomingRequest) -> Option<Result<Action, Error>> {
     let params = request.params.as_str();
     let capability = match request.method.as_str() {
         INDEX_SUBSCRIBE => return Some(subscribe(context, params)),
@@ -59,7 +59,7 @@ pub(super) fn serve(context: &Context, request: &Request) -> Option<Result<Actio
 
 fn ask_agent(
     context: &Context,
-    request: &Request,
+    request: &IncomingRequest,
     params: &str,
 ) -> BoxFuture<'static, Result<String, Error>> {
     let cancelled = Box::pin(request.responder.cancellation().cancelled_owned());
@@ -108,7 +108,7 @@ struct Named {
 }
 
 /// The entries of the named sessions, listed or not in a folder, archived or not.
-fn batch_get(context: &Context, request: &Request) -> Result<Action, Error> {
+fn batch_get(context: &Context, request: &IncomingRequest) -> Result<Action, Error> {
     let names = decode::<Named>(&request.params)?.session_ids;
     let distinct: BTreeSet<_> = names.iter().collect();
     if names.len() > MOST

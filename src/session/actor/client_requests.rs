@@ -23,7 +23,7 @@ use crate::session::machine::withdrawn_outcome;
 use crate::session::phase::Phase;
 use crate::session::reply::Reply;
 use crate::session::request::{ClientRequest, ClientResponse};
-use crate::transport::{Call, Outcome};
+use crate::transport::{Outcome, OutgoingRequest};
 
 use super::links::{Target, named};
 use super::{Actor, TaskResult};
@@ -256,7 +256,7 @@ struct Asking {
 /// A request as one client got it.
 struct Sent {
     target: Target,
-    call: Call,
+    call: OutgoingRequest,
 }
 
 impl Asking {

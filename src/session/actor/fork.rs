@@ -8,7 +8,7 @@ use crate::record::header::ForkedFrom;
 use crate::session::open_session::{LogAccess, OpenSession};
 use crate::session::outcome::Refusal;
 use crate::session::reply::Reply;
-use crate::store::{ForkError, Forked, Reader, StoreError};
+use crate::store::{ForkError, Forked, LogReader, StoreError};
 use crate::sys::blocking;
 
 use super::Actor;
@@ -24,7 +24,7 @@ impl Actor {
         }
     }
 
-    fn open_for_fork(&self) -> Result<Reader, Refusal> {
+    fn open_for_fork(&self) -> Result<LogReader, Refusal> {
         let Some(store) = &self.deps.store else {
             return Err(Refusal::NotFound);
         };

@@ -31,7 +31,9 @@ use crate::store::{Holder, StoreError};
 use crate::sys::blocking;
 use crate::sys::socket::Closer;
 use crate::transport::message::request_line;
-use crate::transport::{Call, ClientConnection, Form, Request as Message, connect};
+use crate::transport::{
+    ClientConnection, IncomingRequest as Message, MessageForm, OutgoingRequest, connect,
+};
 
 use super::own_front::PATIENCE;
 use super::{Actor, TaskResult, front_events};
@@ -183,11 +185,17 @@ impl Actor {
             _ => Unlinked::NotOwner,
         })?;
         let (limit, process) = (self.deps.line_limit, self.deps.wire.flow.process());
-        let (wire, incoming) = connect(stream.input, stream.output, limit, Form::JsonRpc, process)
-            .map_err(|error| {
-                tracing::warn!(session = %self.id, %error, "cannot link to the owner");
-                Unlinked::Unreachable
-            })?;
+        let (wire, incoming) = connect(
+            stream.input,
+            stream.output,
+            limit,
+            MessageForm::JsonRpc,
+            process,
+        )
+        .map_err(|error| {
+            tracing::warn!(session = %self.id, %error, "cannot link to the owner");
+            Unlinked::Unreachable
+        })?;
         let attach = Attach {
             protocol: PROTOCOL,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -634,7 +642,7 @@ fn read<T: serde::de::DeserializeOwned>(result: &str) -> Result<T, Refusal> {
 /// it is cancelled; for anything else the owner has to be alive.
 async fn answered(
     wire: Arc<ClientConnection>,
-    mut call: Call,
+    mut call: OutgoingRequest,
     cancelled: CancellationToken,
     reply: Reply,
     passed: Passed,

@@ -7,7 +7,7 @@ use crate::protocol::meta::{OBSERVE, TAKE_OVER, is_set};
 use crate::session::open_session::{Elsewhere, LogAccess, OpenSession};
 use crate::session::outcome::Refusal;
 use crate::session::phase::Phase;
-use crate::store::{Entry, Opened, Scan, Store, StoreError, TURN_INTERRUPTED};
+use crate::store::{OpenedLog, PositionedRecord, Scan, Store, StoreError, TURN_INTERRUPTED};
 use crate::sys::{SessionId, blocking};
 
 use super::Actor;
@@ -105,7 +105,7 @@ impl Actor {
             return Ok(());
         };
         match blocking(|| store.open_log(&self.id)) {
-            Ok(Opened { log, scan, .. }) => {
+            Ok(OpenedLog { log, scan, .. }) => {
                 self.refresh(LogAccess::Own(log), scan);
                 Ok(())
             }
@@ -193,7 +193,7 @@ pub(super) fn lock_or_read(
     store: &Store,
     id: &SessionId,
     by_force: bool,
-    visit: &mut dyn FnMut(&Entry<'_>),
+    visit: &mut dyn FnMut(&PositionedRecord<'_>),
 ) -> Result<(LogAccess, Scan), Refusal> {
     let opened = if by_force {
         store.take_over_with(id, visit)
@@ -201,7 +201,7 @@ pub(super) fn lock_or_read(
         store.open_log_with(id, visit)
     };
     match opened {
-        Ok(Opened {
+        Ok(OpenedLog {
             log,
             scan,
             kept_aside,

@@ -28,7 +28,7 @@ use crate::engine::{Attached, Called, CloseReason, EngineError, EngineEvent};
 use crate::protocol::ClientView;
 use crate::store::Store;
 use crate::sys::SessionId;
-use crate::transport::Held;
+use crate::transport::FlowPermit;
 use crate::transport::message::notification_line;
 
 use super::effect::{Batch, Effect};
@@ -112,7 +112,7 @@ pub(super) struct Actor {
     ends: UnreadEnds,
     /// What counts in the connection's flow while requests wait: notifications may be among them, which
     /// nothing else counts.
-    waiting: Vec<Held>,
+    waiting: Vec<FlowPermit>,
     /// Where the mailbox gets its messages.
     messages: mpsc::WeakUnboundedSender<Command>,
     trace: Trace,

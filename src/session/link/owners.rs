@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 use crate::session::registry::Command;
 use crate::store::Store;
 use crate::sys::{SessionId, blocking, lock};
-use crate::transport::{Form, LINE_LIMIT, ProcessFlow, connect};
+use crate::transport::{LINE_LIMIT, MessageForm, ProcessFlow, connect};
 
 use super::message::ALIVE;
 
@@ -154,7 +154,8 @@ async fn answers(store: &Store, socket: &str, flow: &ProcessFlow) {
         }
     };
     let (input, output) = (stream.input, stream.output);
-    let Ok((wire, mut incoming)) = connect(input, output, LINE_LIMIT, Form::JsonRpc, flow) else {
+    let Ok((wire, mut incoming)) = connect(input, output, LINE_LIMIT, MessageForm::JsonRpc, flow)
+    else {
         return;
     };
     let call = wire.ask_at_once(ALIVE, "{}");

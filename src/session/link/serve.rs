@@ -14,7 +14,9 @@ use crate::session::reply::{Busy, Reply};
 use crate::session::request::Request;
 use crate::sys::SessionId;
 use crate::sys::socket::Closer;
-use crate::transport::{ClientConnection, Incoming, Received, Request as Message, Responder};
+use crate::transport::{
+    ClientConnection, Incoming, IncomingRequest as Message, Received, Responder,
+};
 
 use super::message::{
     self, ALIVE, Attach, Attached, DESCRIBE, NOTIFY, Notified, PASS, PROTOCOL, Passed,

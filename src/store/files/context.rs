@@ -9,12 +9,12 @@ use std::sync::{Mutex, OnceLock};
 use crate::store::medium::{Durability, StoreError};
 use crate::sys::{SessionId, Sys};
 
-use super::layout::Layout;
+use super::layout::StoreLayout;
 
 /// The shared state of one store.
 #[derive(Debug)]
-pub(super) struct Folder {
-    pub(super) layout: Layout,
+pub(super) struct StoreFolder {
+    pub(super) layout: StoreLayout,
     pub(super) sys: Sys,
     pub(super) durability: Durability,
     /// The name of the connected client, once it is known.
@@ -33,8 +33,8 @@ pub(super) struct Locked {
     pub(super) ending: bool,
 }
 
-impl Folder {
-    pub(super) fn new(layout: Layout, sys: Sys, durability: Durability) -> Self {
+impl StoreFolder {
+    pub(super) fn new(layout: StoreLayout, sys: Sys, durability: Durability) -> Self {
         Self {
             layout,
             sys,

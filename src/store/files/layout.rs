@@ -9,7 +9,7 @@ const TORN: &str = "torn-";
 
 /// The paths in a store.
 #[derive(Debug)]
-pub(super) struct Layout {
+pub(super) struct StoreLayout {
     pub(super) root: PathBuf,
     /// The logs of sessions.
     pub(super) sessions: PathBuf,
@@ -28,7 +28,7 @@ pub(super) enum InTrash {
     Torn(SessionId, Timestamp),
 }
 
-impl Layout {
+impl StoreLayout {
     pub(super) fn new(root: &Path) -> Self {
         Self {
             root: root.to_owned(),
@@ -95,19 +95,22 @@ mod tests {
 
     #[test]
     fn names_read_back_and_strays_do_not() {
-        let layout = Layout::new(Path::new("/s"));
+        let layout = StoreLayout::new(Path::new("/s"));
         let id = SessionId::parse("sess_01902f3c-7b1e-7c3a-8f00-000000000001").unwrap();
         let at = Timestamp::from_millis(1_795_250_000_123);
         let name = |path: PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
-        assert_eq!(Layout::session_of(&name(layout.log(&id))), Some(id.clone()));
         assert_eq!(
-            Layout::in_trash(&name(layout.trashed(&id, at))),
+            StoreLayout::session_of(&name(layout.log(&id))),
+            Some(id.clone())
+        );
+        assert_eq!(
+            StoreLayout::in_trash(&name(layout.trashed(&id, at))),
             Some(InTrash::Session(id.clone(), at))
         );
         for n in [1, 2] {
             let name = name(layout.torn(&id, 512, at, n));
             let torn = InTrash::Torn(id.clone(), at);
-            assert_eq!(Layout::in_trash(&name), Some(torn), "{name}");
+            assert_eq!(StoreLayout::in_trash(&name), Some(torn), "{name}");
         }
         for stray in [
             ".DS_Store",
@@ -118,8 +121,8 @@ mod tests {
             &format!("{id}.-1.jsonl"),
             &format!("{id}.torn-x-1"),
         ] {
-            assert_eq!(Layout::session_of(stray), None, "{stray}");
-            assert_eq!(Layout::in_trash(stray), None, "{stray}");
+            assert_eq!(StoreLayout::session_of(stray), None, "{stray}");
+            assert_eq!(StoreLayout::in_trash(stray), None, "{stray}");
         }
     }
 }

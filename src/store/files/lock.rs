@@ -12,7 +12,7 @@ use crate::store::medium::{Holder, StoreError};
 use crate::sys::boot::own_start;
 use crate::sys::{DiskFile, SessionId, lock};
 
-use super::context::Folder;
+use super::context::StoreFolder;
 
 /// How often a file may be replaced between opening and locking it.
 const ATTEMPTS: u32 = 8;
@@ -22,7 +22,7 @@ const HINT: usize = 4096;
 /// The locked log of a session. Dropping it releases the lock.
 #[derive(Debug)]
 pub(super) struct Lock {
-    pub(super) folder: Arc<Folder>,
+    pub(super) folder: Arc<StoreFolder>,
     pub(super) id: SessionId,
     /// The name that the file has, or is to have.
     pub(super) path: PathBuf,
@@ -35,7 +35,7 @@ pub(super) struct Lock {
 
 impl Lock {
     /// Opens and locks the log of a session.
-    pub(super) fn take(folder: &Arc<Folder>, id: &SessionId) -> Result<Self, StoreError> {
+    pub(super) fn take(folder: &Arc<StoreFolder>, id: &SessionId) -> Result<Self, StoreError> {
         let path = folder.layout.log(id);
         for _ in 0..ATTEMPTS {
             let file = match folder.sys.disk.open_append(&path) {
@@ -53,7 +53,7 @@ impl Lock {
 
     /// Locks a file that is already open.
     pub(super) fn of_file(
-        folder: &Arc<Folder>,
+        folder: &Arc<StoreFolder>,
         id: &SessionId,
         file: Box<dyn DiskFile>,
     ) -> Result<Self, StoreError> {
@@ -125,7 +125,7 @@ impl Drop for Lock {
     }
 }
 
-fn cannot_open(folder: &Arc<Folder>, id: &SessionId, error: io::Error) -> StoreError {
+fn cannot_open(folder: &Arc<StoreFolder>, id: &SessionId, error: io::Error) -> StoreError {
     match error.kind() {
         io::ErrorKind::NotFound => folder.absent(id),
         // Where opening locks, the file is locked by another process.
@@ -141,14 +141,14 @@ fn cannot_open(folder: &Arc<Folder>, id: &SessionId, error: io::Error) -> StoreE
     }
 }
 
-fn in_use(folder: &Arc<Folder>, id: &SessionId) -> StoreError {
+fn in_use(folder: &Arc<StoreFolder>, id: &SessionId) -> StoreError {
     StoreError::InUse {
         id: id.clone(),
         holder: folder.read_hint(id),
     }
 }
 
-impl Folder {
+impl StoreFolder {
     fn read_hint(&self, id: &SessionId) -> Option<Holder> {
         let hint = self.sys.disk.open_read(&self.layout.hint(id)).ok()?;
         let mut text = vec![0; HINT];

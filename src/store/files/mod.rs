@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::store::medium::{
-    Durability, Holder, Image, Info, LogChanged, Medium, Owned, StoreError, Trashed, Wanted,
+    Durability, Holder, Image, LogChanged, LogInfo, Medium, Owned, StoreError, Trashed, Wanted,
 };
 use crate::sys::disk::FileInfo;
 use crate::sys::file_system::Special;
 use crate::sys::{SessionId, Sys, Timestamp, Watch};
 
-use context::Folder;
-use layout::Layout;
+use context::StoreFolder;
+use layout::StoreLayout;
 use lock::Lock;
 use owned::LogFile;
 
@@ -31,13 +31,13 @@ const FILE_SYSTEM: &str = "file-system";
 /// A folder of logs.
 #[derive(Debug)]
 pub(super) struct Files {
-    folder: Arc<Folder>,
+    folder: Arc<StoreFolder>,
 }
 
 impl Files {
     /// The logs below `root`, which need not exist.
     pub(super) fn new(root: &Path, sys: Sys, durability: Durability) -> Self {
-        let folder = Folder::new(Layout::new(root), sys, durability);
+        let folder = StoreFolder::new(StoreLayout::new(root), sys, durability);
         Self {
             folder: Arc::new(folder),
         }
@@ -139,9 +139,9 @@ impl Medium for Files {
         self.open_at(id, self.folder.layout.log(id))
     }
 
-    fn info(&self, id: &SessionId) -> Result<Option<Info>, StoreError> {
+    fn info(&self, id: &SessionId) -> Result<Option<LogInfo>, StoreError> {
         let found = self.log_info(id)?;
-        Ok(found.map(|info| Info {
+        Ok(found.map(|info| LogInfo {
             is_log: !info.is_dir,
             len: info.len,
             changed_at: info.modified,
@@ -159,7 +159,7 @@ impl Medium for Files {
         let names = names.map_err(StoreError::disk("list", sessions))?;
         let mut ids: Vec<_> = names
             .iter()
-            .filter_map(|name| Layout::session_of(name))
+            .filter_map(|name| StoreLayout::session_of(name))
             .collect();
         ids.sort();
         Ok(ids)
@@ -175,7 +175,7 @@ impl Medium for Files {
     /// The system reports all of them.
     fn watch(&self, _wanted: Wanted, changed: LogChanged) -> Result<Watch, StoreError> {
         let path = &self.folder.layout.sessions;
-        let named = move |name: Option<&str>| match name.map(Layout::session_of) {
+        let named = move |name: Option<&str>| match name.map(StoreLayout::session_of) {
             Some(None) => {}
             known => changed(known.flatten()),
         };
@@ -262,7 +262,7 @@ impl Medium for Files {
 /// Creates missing folders and syncs their names in every durability mode, since it happens once.
 /// The least important folder is created last and not synced: if it exists, the names of the others
 /// are known to be safe.
-fn make_folders(layout: &Layout, sys: &Sys) -> Result<(), StoreError> {
+fn make_folders(layout: &StoreLayout, sys: &Sys) -> Result<(), StoreError> {
     let disk = &sys.disk;
     if is_folder(&layout.sessions, sys) && is_complete(layout, sys) {
         return Ok(());
@@ -291,13 +291,13 @@ fn is_folder(path: &Path, sys: &Sys) -> bool {
 }
 
 /// Whether the folders beside that of the sessions exist.
-fn is_complete(layout: &Layout, sys: &Sys) -> bool {
+fn is_complete(layout: &StoreLayout, sys: &Sys) -> bool {
     is_folder(&layout.trash, sys) && is_folder(&layout.open, sys)
 }
 
 /// Other programs have folders named `sessions`, too. That of a store has logs of sessions, or is
 /// empty, or has the store's other folders beside it.
-fn refuse_others(layout: &Layout, sys: &Sys) -> Result<(), StoreError> {
+fn refuse_others(layout: &StoreLayout, sys: &Sys) -> Result<(), StoreError> {
     if is_complete(layout, sys) {
         return Ok(());
     }
@@ -306,7 +306,7 @@ fn refuse_others(layout: &Layout, sys: &Sys) -> Result<(), StoreError> {
         names => names.map_err(StoreError::disk("list", &layout.sessions))?,
     };
     let mut others = names.iter().filter(|name| !name.starts_with('.'));
-    let is_ours = |name: &String| Layout::session_of(name).is_some();
+    let is_ours = |name: &String| StoreLayout::session_of(name).is_some();
     match others.next() {
         Some(other) if !names.iter().any(is_ours) => Err(StoreError::OfAnother {
             root: layout.root.clone(),

@@ -7,17 +7,17 @@ use std::sync::Arc;
 use crate::store::medium::{StoreError, Trashed};
 use crate::sys::{SessionId, Timestamp};
 
-use super::context::Folder;
-use super::layout::{InTrash, Layout};
+use super::context::StoreFolder;
+use super::layout::{InTrash, StoreLayout};
 use super::lock::Lock;
 
-impl Folder {
+impl StoreFolder {
     /// The sessions in the trash, by id and then by time.
     pub(super) fn trashed(&self) -> Result<Vec<Trashed>, StoreError> {
         let names = self.names_in_trash()?;
         let found = names
             .iter()
-            .filter_map(|name| match Layout::in_trash(name) {
+            .filter_map(|name| match StoreLayout::in_trash(name) {
                 Some(InTrash::Session(id, at)) => Some(Trashed { id, at }),
                 _ => None,
             });
@@ -129,7 +129,7 @@ impl Folder {
 
     fn paths_in_trash(&self, wanted: impl Fn(InTrash) -> bool) -> Result<Vec<PathBuf>, StoreError> {
         let names = self.names_in_trash()?;
-        let wanted = |name: &&String| Layout::in_trash(name).is_some_and(&wanted);
+        let wanted = |name: &&String| StoreLayout::in_trash(name).is_some_and(&wanted);
         let names = names.iter().filter(wanted);
         Ok(names.map(|name| self.layout.trash.join(name)).collect())
     }

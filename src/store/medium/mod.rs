@@ -29,7 +29,7 @@ pub struct Trashed {
 
 /// The properties of a log that are known without opening it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) struct Info {
+pub(in crate::store) struct LogInfo {
     /// Whether it is a log, and nothing else with its name.
     pub(in crate::store) is_log: bool,
     /// Its length in bytes.
@@ -90,7 +90,7 @@ pub(in crate::store) trait Medium: Send + std::marker::Sync + fmt::Debug {
     fn open(&self, id: &SessionId) -> Result<Box<dyn Image>, StoreError>;
 
     /// The properties of a log; none if it does not exist.
-    fn info(&self, id: &SessionId) -> Result<Option<Info>, StoreError>;
+    fn info(&self, id: &SessionId) -> Result<Option<LogInfo>, StoreError>;
 
     /// The error for a session that has no log: `NotFound` only if it is known to be absent.
     fn absent(&self, id: &SessionId) -> StoreError;

@@ -11,8 +11,8 @@ use uuid::Uuid;
 use crate::store::medium::{Durability, Holder, Lost, StoreError};
 use crate::sys::{Ids, SessionId, boot_id, is_running, lock};
 
-use super::Tables;
-use super::driver::{Param, Remote, Repeat, flag, int, ints, text, uuid, uuids};
+use super::StoreTables;
+use super::driver::{Param, Repeat, StatementRunner, flag, int, ints, text, uuid, uuids};
 use super::failure::DatabaseFailure;
 
 /// How long a process counts as alive after its last sign of life. The function `claim` has the same.
@@ -32,7 +32,7 @@ pub(super) const RELEASE: &str = "SELECT @.release($1, $2)";
 
 /// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum StoredState {
     Live,
     /// In the trash since this time, in milliseconds.
     Trashed(i64),
@@ -56,7 +56,7 @@ pub(super) struct Claims {
     pub(super) client: OnceLock<String>,
     /// Who learns of sessions that another process has taken over.
     pub(super) on_loss: OnLoss,
-    state: Mutex<Held>,
+    state: Mutex<HeldClaims>,
 }
 
 /// Who learns of sessions that another process has taken over.
@@ -70,7 +70,7 @@ impl fmt::Debug for OnLoss {
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct HeldClaims {
     /// The sessions that are open here, and their claims once these are made.
     sessions: BTreeMap<SessionId, Option<Claim>>,
     /// The tokens of claims that may count in the database although nobody has them here.
@@ -141,13 +141,13 @@ impl Claims {
     }
 }
 
-impl Tables {
+impl StoreTables {
     /// Makes this process the writer of a log. By force, even if another process has it, which can
     /// then append nothing more.
     pub(super) fn claim(
         &self,
         id: &SessionId,
-        state: State,
+        state: StoredState,
         by_force: bool,
     ) -> Result<Claim, StoreError> {
         self.hold(id)?;
@@ -177,7 +177,7 @@ impl Tables {
     fn claim_held(
         &self,
         id: &SessionId,
-        state: State,
+        state: StoredState,
         by_force: bool,
     ) -> Result<Claim, StoreError> {
         let mut gone = None;
@@ -202,14 +202,14 @@ impl Tables {
     fn try_claim(
         &self,
         id: &SessionId,
-        state: State,
+        state: StoredState,
         by_force: bool,
         gone: Option<Uuid>,
     ) -> Result<Option<Claim>, StoreError> {
         let token = self.claims.ids.uuid();
         let trashed = match state {
-            State::Live => None,
-            State::Trashed(since) => Some(since),
+            StoredState::Live => None,
+            StoredState::Trashed(since) => Some(since),
         };
         let sql = "SELECT log FROM @.claim($1, $2, $3, $4, $5, $6, $7)";
         let params = vec![
@@ -236,7 +236,11 @@ impl Tables {
     }
 
     /// The process that has a session open; none if the session does not exist.
-    fn writer_of(&self, id: &SessionId, state: State) -> Result<Option<Writer>, StoreError> {
+    fn writer_of(
+        &self,
+        id: &SessionId,
+        state: StoredState,
+    ) -> Result<Option<WriterProcess>, StoreError> {
         let sql = format!(
             "SELECT w.id, w.host, w.pid, w.boot, w.client, w.ending,
                  coalesce(w.seen > now() - {LEASE}, false)
@@ -245,7 +249,7 @@ impl Tables {
             state.condition()
         );
         let rows = self.ask("look at", &sql, vec![uuid(id.to_uuid())])?;
-        Ok(rows.first().map(|row| Writer {
+        Ok(rows.first().map(|row| WriterProcess {
             id: row.get::<_, Option<Uuid>>(0).unwrap_or_default(),
             holder: Holder {
                 socket: None,
@@ -265,13 +269,13 @@ impl Tables {
 
     /// The process that has a session open, if one has.
     pub(super) fn holder(&self, id: &SessionId) -> Option<Holder> {
-        let writer = self.writer_of(id, State::Live).ok().flatten()?;
+        let writer = self.writer_of(id, StoredState::Live).ok().flatten()?;
         let is_there = writer.is_alive && !self.is_gone(&writer);
         is_there.then_some(writer.holder)
     }
 
     /// Whether a process was on this machine and has ended.
-    fn is_gone(&self, writer: &Writer) -> bool {
+    fn is_gone(&self, writer: &WriterProcess) -> bool {
         let is_here = !self.claims.boot.is_empty()
             && writer.boot == self.claims.boot
             && writer.holder.is_on_this_host();
@@ -311,7 +315,7 @@ impl Tables {
 impl Claims {
     /// Gives signs of life for as long as the process has sessions open, and looks whether another one
     /// has taken them over.
-    async fn stay_alive(&self, remote: &Remote) {
+    async fn stay_alive(&self, remote: &StatementRunner) {
         loop {
             tokio::time::sleep(SIGN).await;
             {
@@ -327,7 +331,7 @@ impl Claims {
         }
     }
 
-    async fn give_sign(&self, remote: &Remote) -> Result<(), DatabaseFailure> {
+    async fn give_sign(&self, remote: &StatementRunner) -> Result<(), DatabaseFailure> {
         let rows = remote.query(SIGN_OF_LIFE, self.sign_of_life()).await?;
         remote.set_crowded(rows.first().is_some_and(|row| row.get(0)));
         let strays = lock(&self.state).strays.clone();
@@ -358,14 +362,14 @@ impl Claims {
 }
 
 /// A process that writes.
-struct Writer {
+struct WriterProcess {
     id: Uuid,
     holder: Holder,
     boot: String,
     is_alive: bool,
 }
 
-impl State {
+impl StoredState {
     /// The condition for such a row of `session s`.
     fn condition(self) -> String {
         match self {

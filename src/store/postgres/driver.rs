@@ -115,7 +115,7 @@ struct Statement {
 
 /// Runs statements, on a thread of its own.
 pub(super) struct Driver {
-    shared: Arc<Shared>,
+    shared: Arc<DriverInner>,
     thread: OnceLock<Result<Thread, String>>,
 }
 
@@ -125,7 +125,7 @@ struct Thread {
     _end: oneshot::Sender<()>,
 }
 
-struct Shared {
+struct DriverInner {
     address: Address,
     pool: Arc<Pool>,
     permits: Semaphore,
@@ -148,7 +148,7 @@ struct Silence {
 impl Driver {
     /// Connects when the first statement is run.
     pub(super) fn new(address: Address) -> Self {
-        let shared = Shared {
+        let shared = DriverInner {
             address,
             pool: Arc::default(),
             permits: Semaphore::new(AT_ONCE),
@@ -251,16 +251,16 @@ impl Driver {
     }
 
     /// Runs statements from a task of [`handle`](Self::handle).
-    pub(super) fn remote(&self) -> Remote {
-        Remote(self.shared.clone())
+    pub(super) fn remote(&self) -> StatementRunner {
+        StatementRunner(self.shared.clone())
     }
 }
 
 /// Runs statements from tasks of the driver's own runtime.
 #[derive(Clone)]
-pub(super) struct Remote(Arc<Shared>);
+pub(super) struct StatementRunner(Arc<DriverInner>);
 
-impl Remote {
+impl StatementRunner {
     /// The server has few connections left, or has enough again.
     pub(super) fn set_crowded(&self, is_crowded: bool) {
         let crowded = &self.0.pool.is_crowded;
@@ -374,7 +374,7 @@ fn hurries(waiter: Option<&Waiter>, everyone: &Waiter) -> Pin<Box<dyn Future<Out
     })
 }
 
-impl Shared {
+impl DriverInner {
     /// A statement for the waiter of this task. Its SQL has `@.` before the names of tables; there are
     /// operators with an `@`.
     fn statement(&self, sql: &str, params: Vec<Param>, repeat: Repeat) -> Statement {
@@ -597,7 +597,7 @@ impl fmt::Debug for Driver {
     }
 }
 
-impl fmt::Debug for Remote {
+impl fmt::Debug for StatementRunner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.address.fmt(f)
     }

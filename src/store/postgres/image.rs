@@ -11,7 +11,7 @@ use tokio_postgres::Row;
 use crate::store::medium::Image;
 use crate::sys::{blocking, lock};
 
-use super::Tables;
+use super::StoreTables;
 use super::driver::{Pending, Repeat, int};
 use super::failure::DatabaseFailure;
 
@@ -33,14 +33,14 @@ const AROUND: &str = "
 
 /// The bytes of a log.
 pub(super) struct Pages {
-    tables: Arc<Tables>,
+    tables: Arc<StoreTables>,
     no: i64,
     path: PathBuf,
-    read: Mutex<Read>,
+    read: Mutex<PagesRead>,
 }
 
 #[derive(Default)]
-struct Read {
+struct PagesRead {
     /// The blocks that were read, with no gap between them, and where each begins in the log.
     page: Vec<(u64, Row)>,
     /// Where they end in the log.
@@ -52,7 +52,7 @@ struct Read {
 }
 
 impl Pages {
-    pub(super) fn new(tables: Arc<Tables>, no: i64, path: PathBuf) -> Self {
+    pub(super) fn new(tables: Arc<StoreTables>, no: i64, path: PathBuf) -> Self {
         Self {
             tables,
             no,
@@ -63,11 +63,11 @@ impl Pages {
 
     /// Forgets what was read, since the log has changed.
     pub(super) fn forget(&self) {
-        *lock(&self.read) = Read::default();
+        *lock(&self.read) = PagesRead::default();
     }
 
     /// Reads the page that begins at `offset`, or around it. It is empty at the end of the log.
-    fn turn_to(&self, read: &mut Read, offset: u64) -> io::Result<()> {
+    fn turn_to(&self, read: &mut PagesRead, offset: u64) -> io::Result<()> {
         let at = i64::try_from(offset).unwrap_or(i64::MAX);
         let follows = read.end == offset && !read.page.is_empty();
         if follows && self.take_ahead(read, at)? {
@@ -84,7 +84,7 @@ impl Pages {
 
     /// Takes the next page from those that were asked for; false if none of them has it. What they
     /// have may be from before the log grew.
-    fn take_ahead(&self, read: &mut Read, at: i64) -> io::Result<bool> {
+    fn take_ahead(&self, read: &mut PagesRead, at: i64) -> io::Result<bool> {
         while let Some((_, rows)) = read.ahead.pop_front() {
             let rows = blocking(|| rows.recv());
             let rows = rows.unwrap_or_else(|_| Ok(Vec::new()));
@@ -100,7 +100,7 @@ impl Pages {
         Ok(false)
     }
 
-    fn ask_ahead(&self, read: &mut Read) -> io::Result<()> {
+    fn ask_ahead(&self, read: &mut PagesRead) -> io::Result<()> {
         if !read.goes_on || read.page.is_empty() {
             return Ok(());
         }
@@ -118,7 +118,11 @@ impl Pages {
     }
 
     /// Uses these rows as the page, as far as there is no gap between them.
-    fn fill(&self, read: &mut Read, rows: Result<Vec<Row>, DatabaseFailure>) -> io::Result<()> {
+    fn fill(
+        &self,
+        read: &mut PagesRead,
+        rows: Result<Vec<Row>, DatabaseFailure>,
+    ) -> io::Result<()> {
         read.page.clear();
         for row in rows.map_err(|failure| self.failed(failure))? {
             let off = row.get::<_, i64>(0).unsigned_abs();
@@ -140,7 +144,7 @@ fn bytes(row: &Row) -> &[u8] {
     row.get(1)
 }
 
-impl Read {
+impl PagesRead {
     /// Whether it has the byte at `offset`.
     fn has(&self, offset: u64) -> bool {
         let first = self.page.first();

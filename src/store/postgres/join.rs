@@ -4,7 +4,7 @@
 use crate::store::medium::StoreError;
 use crate::sys::{SessionId, Timestamp};
 
-use super::Tables;
+use super::StoreTables;
 use super::driver::{int, text, uuid};
 
 /// How many logs one call looks at.
@@ -19,7 +19,7 @@ const AT_ONCE: i64 = 256;
 /// The name of the note which says how far this role is. Each sees other sessions.
 const NOTE: &str = "joined";
 
-impl Tables {
+impl StoreTables {
     /// Joins small blocks of some logs in which nobody has prompted since `before`; false if none is
     /// left. Roles that may only write leave it to others.
     pub(super) fn join_blocks(&self, before: Timestamp) -> Result<bool, StoreError> {

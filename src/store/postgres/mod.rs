@@ -26,18 +26,19 @@ use std::sync::{Arc, OnceLock};
 use crate::sys::{SessionId, Sys, Timestamp, Watch};
 
 use super::medium::{
-    Durability, Holder, Image, Info, LogChanged, Lost, Medium, Owned, StoreError, Trashed, Wanted,
+    Durability, Holder, Image, LogChanged, LogInfo, Lost, Medium, Owned, StoreError, Trashed,
+    Wanted,
 };
 
 use address::Address;
-use claims::{Claim, Claims, State};
+use claims::{Claim, Claims, StoredState};
 use driver::{Driver, Repeat};
 pub(crate) use driver::{Param, flags, int, ints, text, texts, uuid, uuids};
 use image::Pages;
 use owned::Claimed;
 pub use roles::Rights;
 pub(in crate::store) use roles::grant;
-use tables::Version;
+use tables::TablesVersion;
 pub(in crate::store) use tables::migrate;
 pub(crate) use tokio_postgres::Row;
 
@@ -51,15 +52,15 @@ pub(in crate::store) fn variables(place: &Path) -> Vec<String> {
 
 /// The tables of a store, and the claims of this process.
 #[derive(Debug)]
-pub(in crate::store) struct Tables {
+pub(in crate::store) struct StoreTables {
     driver: Driver,
     claims: Arc<Claims>,
     durability: Durability,
     /// The version of the tables, once it was found to be one that this program can read.
-    version: OnceLock<Version>,
+    version: OnceLock<TablesVersion>,
 }
 
-impl Tables {
+impl StoreTables {
     /// Whether what was answered is to survive a crash of the database's machine.
     fn is_safe(&self) -> bool {
         self.durability != Durability::Os
@@ -83,7 +84,7 @@ impl Tables {
 
 /// The database of a store for those that keep tables of their own in it. Clones share it.
 #[derive(Clone, Debug)]
-pub(crate) struct Database(Arc<Tables>);
+pub(crate) struct Database(Arc<StoreTables>);
 
 impl Database {
     /// Runs a statement that may be repeated, in which `@` is the schema.
@@ -106,7 +107,7 @@ impl Database {
 /// A store in PostgreSQL.
 #[derive(Debug)]
 pub(in crate::store) struct Postgres {
-    tables: Result<Arc<Tables>, String>,
+    tables: Result<Arc<StoreTables>, String>,
     place: PathBuf,
 }
 
@@ -114,7 +115,7 @@ impl Postgres {
     /// Connects when something is asked of it.
     pub(in crate::store) fn new(place: &Path, sys: &Sys, durability: Durability) -> Self {
         let tables = Address::parse(place).map(|address| {
-            Arc::new(Tables {
+            Arc::new(StoreTables {
                 driver: Driver::new(address),
                 claims: Arc::new(Claims::new(sys.ids.clone())),
                 durability,
@@ -132,7 +133,7 @@ impl Postgres {
         self.tables.clone().ok().map(Database)
     }
 
-    fn tables(&self) -> Result<&Arc<Tables>, StoreError> {
+    fn tables(&self) -> Result<&Arc<StoreTables>, StoreError> {
         self.tables.as_ref().map_err(|why| StoreError::Unusable {
             place: self.place.display().to_string(),
             reason: why.clone(),
@@ -142,7 +143,7 @@ impl Postgres {
     fn claimed(
         &self,
         id: &SessionId,
-        state: State,
+        state: StoredState,
         by_force: bool,
     ) -> Result<Box<dyn Owned>, StoreError> {
         let tables = self.tables()?;
@@ -210,7 +211,7 @@ impl Medium for Postgres {
     }
 
     fn claim(&self, id: &SessionId, by_force: bool) -> Result<Box<dyn Owned>, StoreError> {
-        self.claimed(id, State::Live, by_force)
+        self.claimed(id, StoredState::Live, by_force)
     }
 
     fn on_loss(&self, lost: Lost) -> bool {
@@ -228,13 +229,13 @@ impl Medium for Postgres {
         self.opened(id, "state = 'l'")
     }
 
-    fn info(&self, id: &SessionId) -> Result<Option<Info>, StoreError> {
+    fn info(&self, id: &SessionId) -> Result<Option<LogInfo>, StoreError> {
         let sql = "SELECT end_off, changed FROM @.session JOIN @.fence USING (no)
                    WHERE id = $1 AND state = 'l'";
         let tables = self.tables()?;
         tables.check_reads()?;
         let rows = tables.ask("look at", sql, vec![uuid(id.to_uuid())])?;
-        Ok(rows.first().map(|row| Info {
+        Ok(rows.first().map(|row| LogInfo {
             is_log: true,
             len: row.get::<_, i64>(0).unsigned_abs(),
             changed_at: Timestamp::from_millis(row.get(1)),
@@ -301,7 +302,7 @@ impl Medium for Postgres {
                 id: trashed.id.clone(),
             });
         }
-        let state = State::Trashed(trashed.at.as_millis());
+        let state = StoredState::Trashed(trashed.at.as_millis());
         match self.claimed(&trashed.id, state, false) {
             Err(StoreError::ReadOnly { .. }) => Ok(None),
             claimed => claimed.map(Some),

@@ -12,7 +12,7 @@ use tokio_postgres::types::Type;
 use crate::store::medium::{Image, Owned, StoreError};
 use crate::sys::{SessionId, Timestamp, blocking};
 
-use super::Tables;
+use super::StoreTables;
 use super::claims::{Claim, RELEASE};
 use super::driver::{Param, Repeat, flag, int, uuid, uuids};
 use super::failure::DatabaseFailure;
@@ -30,7 +30,7 @@ const CURRENT: Duration = Duration::from_secs(1);
 /// A claimed log. Dropping it releases it.
 #[derive(Debug)]
 pub(super) struct Claimed {
-    tables: Arc<Tables>,
+    tables: Arc<StoreTables>,
     id: SessionId,
     claim: Claim,
     pages: Pages,
@@ -56,7 +56,12 @@ struct Fence {
 }
 
 impl Claimed {
-    pub(super) fn new(tables: Arc<Tables>, id: SessionId, claim: Claim, is_draft: bool) -> Self {
+    pub(super) fn new(
+        tables: Arc<StoreTables>,
+        id: SessionId,
+        claim: Claim,
+        is_draft: bool,
+    ) -> Self {
         let pages = Pages::new(tables.clone(), claim.no, tables.path_of(&id));
         Self {
             tables,

@@ -11,7 +11,7 @@ use crate::sys::SessionId;
 use super::address::Address;
 use super::driver::{Driver, LONG, Param, Repeat};
 use super::failure::DatabaseFailure;
-use super::{Tables, roles};
+use super::{StoreTables, roles};
 
 /// The version of the tables that this program knows.
 const VERSION: i32 = 4;
@@ -25,7 +25,7 @@ const STEPS: [&str; 4] = [
 
 /// The version of a store's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Version {
+pub(super) struct TablesVersion {
     current: i32,
     min_reader: i32,
     min_writer: i32,
@@ -61,11 +61,11 @@ pub(in crate::store) fn migrate(place: &Path) -> Result<bool, StoreError> {
     Ok(true)
 }
 
-fn version(driver: &Driver) -> Result<Option<Version>, DatabaseFailure> {
+fn version(driver: &Driver) -> Result<Option<TablesVersion>, DatabaseFailure> {
     let sql = "SELECT version, min_reader, min_writer FROM @.store";
     match driver.query(sql, Vec::new(), Repeat::Yes) {
         Ok(rows) => match rows.first() {
-            Some(row) => Ok(Some(Version {
+            Some(row) => Ok(Some(TablesVersion {
                 current: row.get(0),
                 min_reader: row.get(1),
                 min_writer: row.get(2),
@@ -80,7 +80,7 @@ fn version(driver: &Driver) -> Result<Option<Version>, DatabaseFailure> {
     }
 }
 
-fn newer(driver: &Driver, found: Version) -> StoreError {
+fn newer(driver: &Driver, found: TablesVersion) -> StoreError {
     StoreError::Unusable {
         place: driver.shown().to_owned(),
         reason: format!(
@@ -128,7 +128,7 @@ fn without_tables(place: &str) -> StoreError {
     }
 }
 
-impl Tables {
+impl StoreTables {
     /// Runs a statement that may be repeated.
     pub(super) fn ask(
         &self,
@@ -174,7 +174,7 @@ impl Tables {
     }
 
     /// The version of the tables; none if there are none.
-    pub(super) fn version(&self) -> Result<Option<Version>, StoreError> {
+    pub(super) fn version(&self) -> Result<Option<TablesVersion>, StoreError> {
         version(&self.driver).map_err(|failure| self.failed("look at", failure))
     }
 
@@ -197,7 +197,7 @@ impl Tables {
         })
     }
 
-    fn known_version(&self) -> Result<Version, StoreError> {
+    fn known_version(&self) -> Result<TablesVersion, StoreError> {
         if let Some(known) = self.version.get() {
             return Ok(*known);
         }

@@ -3,15 +3,15 @@
 use crate::store::medium::{StoreError, Trashed};
 use crate::sys::{SessionId, Timestamp};
 
-use super::Tables;
-use super::claims::{Claim, RELEASE, State};
+use super::StoreTables;
+use super::claims::{Claim, RELEASE, StoredState};
 use super::driver::{Repeat, flag, int, uuid, uuids};
 
 /// How many sessions are removed by one statement, and how many bytes of logs, about.
 const BATCH: i64 = 50;
 const BYTES: i64 = 64 * 1024 * 1024;
 
-impl Tables {
+impl StoreTables {
     pub(super) fn trashed(&self) -> Result<Vec<Trashed>, StoreError> {
         let sql = "SELECT id, since FROM @.session WHERE state = 't' ORDER BY id, since";
         let rows = self.ask("list the trash of", sql, Vec::new())?;
@@ -28,7 +28,7 @@ impl Tables {
         if let Some(claim) = self.claims.of(id) {
             return self.move_out(id, claim);
         }
-        let state = State::Trashed(trashed.at.as_millis());
+        let state = StoredState::Trashed(trashed.at.as_millis());
         let claim = self.claim(id, state, false)?;
         let moved = self.move_out(id, claim);
         self.claims.let_go(id);

@@ -11,8 +11,8 @@ use tokio_postgres::Row;
 use crate::store::medium::{LogChanged, StoreError, Wanted};
 use crate::sys::{SessionId, Watch};
 
-use super::Tables;
-use super::driver::{Param, Remote, int, uuids};
+use super::StoreTables;
+use super::driver::{Param, StatementRunner, int, uuids};
 use super::failure::DatabaseFailure;
 
 /// The time between two looks.
@@ -74,7 +74,7 @@ impl Poll {
         known
     }
 
-    async fn look(&mut self, remote: &Remote) -> Result<Known, DatabaseFailure> {
+    async fn look(&mut self, remote: &StatementRunner) -> Result<Known, DatabaseFailure> {
         let Some((sql, params)) = self.next() else {
             return Ok(Known::new());
         };
@@ -86,7 +86,7 @@ impl Poll {
 /// Calls `changed` with each wanted session whose log has grown, or was opened or released; if all are
 /// wanted, with those for which lists show something else.
 pub(super) fn watch(
-    tables: &Arc<Tables>,
+    tables: &Arc<StoreTables>,
     wanted: Wanted,
     changed: LogChanged,
 ) -> Result<Watch, StoreError> {

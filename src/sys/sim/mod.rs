@@ -24,14 +24,14 @@ use super::file_system::Special;
 use super::ids::RandomIds;
 use super::{Sys, Timestamp};
 pub use fault::{Fault, Tail};
-use state::State;
+use state::DiskState;
 pub use time::SimClock;
 use watchers::Watchers;
 
 /// A disk in memory. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct SimDisk {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<DiskState>>,
     watchers: Watchers,
 }
 
@@ -120,18 +120,18 @@ impl SimDisk {
         self.state().names.keys().cloned().collect()
     }
 
-    fn from_state(state: State) -> Self {
+    fn from_state(state: DiskState) -> Self {
         Self {
             state: Arc::new(Mutex::new(state)),
             watchers: Watchers::default(),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DiskState> {
         lock(&self.state)
     }
 
-    fn file(&self, state: &mut State, file: usize, writable: bool) -> Box<dyn DiskFile> {
+    fn file(&self, state: &mut DiskState, file: usize, writable: bool) -> Box<dyn DiskFile> {
         state.handles += 1;
         Box::new(SimFile {
             disk: self.clone(),

@@ -22,7 +22,7 @@ pub(super) struct File {
 
 /// The state of a disk.
 #[derive(Clone, Debug, Default)]
-pub(super) struct State {
+pub(super) struct DiskState {
     pub(super) files: Vec<File>,
     pub(super) names: BTreeMap<PathBuf, usize>,
     pub(super) dirs: BTreeSet<PathBuf>,
@@ -38,7 +38,7 @@ pub(super) struct State {
     synced_dirs: BTreeSet<PathBuf>,
 }
 
-impl State {
+impl DiskState {
     /// Counts an operation. Fails if an error is injected, and returns any other injected fault.
     pub(super) fn begin(&mut self) -> io::Result<Option<Fault>> {
         let fault = self.faults.remove(&self.operations);

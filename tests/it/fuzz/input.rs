@@ -3,7 +3,7 @@
 use std::io::BufReader;
 
 use proptest::prelude::*;
-use rejoin::transport::line::{Line, LineReader};
+use rejoin::transport::line::{InputLine, LineReader};
 use rejoin::transport::message::{Message, read};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -52,7 +52,7 @@ fn check(bytes: &[u8], limit: usize, block: usize) -> Result<(), TestCaseError> 
     while let Some(line) = reader.next_line().expect("memory can be read") {
         count += 1;
         let source = lines.next().expect("a line for a line");
-        let whole = matches!(line, Line::Whole(_));
+        let whole = matches!(line, InputLine::Whole(_));
         prop_assert_eq!(whole, source.len() <= limit);
         match read(line, limit) {
             Message::Request { id, method, params } => {

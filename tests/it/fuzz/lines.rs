@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use rejoin::engine::demo::LocalEngine;
 use rejoin::server::Options;
 use rejoin::sys::sim::SimDisk;
-use rejoin::transport::line::Line;
+use rejoin::transport::line::InputLine;
 use rejoin::transport::message::{Message, read};
 use serde_json::Value;
 
@@ -50,7 +50,7 @@ proptest! {
     fn each_damaged_line_is_answered(bytes in damaged_messages()) {
         let mut expected = BTreeMap::<String, usize>::new();
         for line in bytes.split(|byte| *byte == b'\n') {
-            let id = match read(Line::Whole(line.to_vec()), 1 << 20) {
+            let id = match read(InputLine::Whole(line.to_vec()), 1 << 20) {
                 Message::Request { id, .. } => id,
                 Message::Invalid(invalid) => invalid.id,
                 _ => continue,

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use rejoin::record::Kind;
-use rejoin::store::{DamageReport, Reason};
+use rejoin::store::{DamageReason, DamageReport};
 
 use super::support::*;
 
@@ -24,7 +24,7 @@ fn all() -> Vec<u64> {
 }
 
 /// Puts `bytes` between the third and fourth line of the sample; returns the one report's parts.
-fn inserted(bytes: &[u8]) -> (u64, u64, u64, u64, Reason) {
+fn inserted(bytes: &[u8]) -> (u64, u64, u64, u64, DamageReason) {
     let mut lines = sample();
     let at = lines[..3].concat().len() as u64;
     lines.insert(3, bytes.to_owned());
@@ -38,32 +38,38 @@ fn inserted(bytes: &[u8]) -> (u64, u64, u64, u64, Reason) {
 
 #[test]
 fn foreign_lines_are_skipped() {
-    assert_eq!(inserted(b"hello\n"), (4, 0, 6, 1, Reason::NotARecord));
+    assert_eq!(inserted(b"hello\n"), (4, 0, 6, 1, DamageReason::NotARecord));
     assert_eq!(
         inserted(b"{}\n[]\n\"\"\n"),
-        (4, 0, 9, 3, Reason::NotARecord)
+        (4, 0, 9, 3, DamageReason::NotARecord)
     );
-    assert_eq!(inserted(b"\n\n"), (4, 0, 2, 2, Reason::Blank));
-    assert_eq!(inserted(b"\xff\xfe\n"), (4, 0, 3, 1, Reason::InvalidUtf8));
-    assert_eq!(inserted(b"\0\0\0\n"), (4, 0, 4, 1, Reason::Nul));
-    assert_eq!(inserted(b"{\"crc\":\"\n"), (4, 0, 9, 1, Reason::NotARecord));
+    assert_eq!(inserted(b"\n\n"), (4, 0, 2, 2, DamageReason::Blank));
+    assert_eq!(
+        inserted(b"\xff\xfe\n"),
+        (4, 0, 3, 1, DamageReason::InvalidUtf8)
+    );
+    assert_eq!(inserted(b"\0\0\0\n"), (4, 0, 4, 1, DamageReason::Nul));
+    assert_eq!(
+        inserted(b"{\"crc\":\"\n"),
+        (4, 0, 9, 1, DamageReason::NotARecord)
+    );
     let mut forged = line(3, Kind::Update, CHUNK);
     forged[40] = b'x';
     let len = forged.len() as u64;
-    assert_eq!(inserted(&forged), (4, 0, len, 1, Reason::Checksum));
+    assert_eq!(inserted(&forged), (4, 0, len, 1, DamageReason::Checksum));
     // With no line break of its own: the record behind it comes back too.
-    assert_eq!(inserted(&[0; 4096]), (4, 0, 4096, 1, Reason::Nul));
-    assert_eq!(inserted(b"torn"), (4, 0, 4, 1, Reason::NotARecord));
+    assert_eq!(inserted(&[0; 4096]), (4, 0, 4096, 1, DamageReason::Nul));
+    assert_eq!(inserted(b"torn"), (4, 0, 4, 1, DamageReason::NotARecord));
     let half = &line(3, Kind::Update, CHUNK)[..60];
-    assert_eq!(inserted(half), (4, 0, 60, 1, Reason::Checksum));
+    assert_eq!(inserted(half), (4, 0, 60, 1, DamageReason::Checksum));
 }
 
 #[test]
 fn damaged_payload_has_a_reason() {
     for (byte, reason) in [
-        (b'?', Reason::Checksum),
-        (0, Reason::Nul),
-        (0xff, Reason::InvalidUtf8),
+        (b'?', DamageReason::Checksum),
+        (0, DamageReason::Nul),
+        (0xff, DamageReason::InvalidUtf8),
     ] {
         let mut lines = sample();
         lines[2][100] = byte;
@@ -91,8 +97,8 @@ fn windows_line_ends_and_a_byte_order_mark_are_tolerated() {
     assert_eq!(
         found,
         [
-            (1, 0, 1, Reason::ByteOrderMark),
-            (1, 3, 9, Reason::CarriageReturn)
+            (1, 0, 1, DamageReason::ByteOrderMark),
+            (1, 3, 9, DamageReason::CarriageReturn)
         ]
     );
     assert!(damage.iter().all(|report| !report.reason.is_loss()));
@@ -108,7 +114,7 @@ fn lost_line_breaks_lose_no_record() {
         let (seqs, damage) = read_all(&[&glued[..], b"\n", &rest].concat());
         assert_eq!(seqs, all(), "{glue:?}");
         let reasons: Vec<_> = damage.iter().map(|report| report.reason).collect();
-        assert_eq!(reasons, [Reason::LineBreak; 3], "{damage:?}");
+        assert_eq!(reasons, [DamageReason::LineBreak; 3], "{damage:?}");
         assert!(damage.iter().all(|report| report.line == 1));
     }
 }
@@ -121,7 +127,7 @@ fn missing_and_repeated_records_are_reported() {
     assert_eq!(seqs, [0, 1, 2, 5, 6, 7, 8]);
     assert_eq!(damage.len(), 1);
     let offset = lines[..3].concat().len() as u64;
-    let reason = Reason::Gap {
+    let reason = DamageReason::Gap {
         expected: 3,
         found: 5,
     };
@@ -132,7 +138,7 @@ fn missing_and_repeated_records_are_reported() {
     let repeat = [&lines[..3], &lines[1..]].concat().concat();
     let (seqs, damage) = read_all(&repeat);
     assert_eq!(seqs, [0, 1, 2, 1, 2, 3, 4, 5, 6, 7, 8]);
-    let reason = Reason::Repeat {
+    let reason = DamageReason::Repeat {
         expected: 3,
         found: 1,
     };
@@ -185,7 +191,7 @@ fn record_at_the_end_of_a_payload_is_recognized_by_its_number() {
     let (seqs, damage) = read_all(&lines.concat());
     assert_eq!(seqs, [0, 1, 3, 4, 5, 6, 7, 8]);
     let reasons: Vec<_> = damage.iter().map(|report| report.reason).collect();
-    assert_eq!(reasons, [Reason::Checksum, Reason::Blank]);
+    assert_eq!(reasons, [DamageReason::Checksum, DamageReason::Blank]);
 }
 
 #[test]
@@ -308,7 +314,7 @@ fn payload_of_wrong_shape_is_damage() {
         let (seqs, damage) = read_all(&lines.concat());
         assert_eq!(seqs, [0, 1, 3, 4, 5, 6, 7, 8], "{payload}");
         let reports: Vec<_> = damage.iter().map(|one| (one.line, one.reason)).collect();
-        assert_eq!(reports, [(3, Reason::Payload)], "{payload}");
+        assert_eq!(reports, [(3, DamageReason::Payload)], "{payload}");
 
         // At the end of the file, nothing takes its number.
         let head = lines[..3].concat();

@@ -1,7 +1,7 @@
 //! A file with one byte that is not as it was written.
 
 use rejoin::record::Kind;
-use rejoin::store::{Reason, StoreError};
+use rejoin::store::{DamageReason, StoreError};
 
 use super::support::*;
 
@@ -61,7 +61,11 @@ fn check(whole: &[u8], records: &[Owned], number: usize, at: usize, mask: u8) {
     let bytes_of_report = report.offset..report.offset + report.len;
     assert_eq!(report.line, number as u64 + 1, "{what}");
     assert!(bytes_of_report.contains(&(at as u64)), "{what}: {report}");
-    assert_eq!(report.reason == Reason::LineBreak, line_break, "{what}");
+    assert_eq!(
+        report.reason == DamageReason::LineBreak,
+        line_break,
+        "{what}"
+    );
 
     // Writing goes on behind it, and damage inside is left where it is.
     let mut opened = store.open_log(&id()).unwrap();

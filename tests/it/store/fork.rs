@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 
 use rejoin::record::header::ForkedFrom;
 use rejoin::record::{AgentSessionId, Header, Kind};
-use rejoin::store::{Durability, ForkError, Forked, Reader, Store, StoreError, Sync};
+use rejoin::store::{Durability, ForkError, Forked, LogReader, Store, StoreError, Sync};
 use rejoin::sys::SessionId;
 use rejoin::sys::sim::{Fault, SimDisk, Tail};
 
@@ -33,7 +33,7 @@ fn never() -> bool {
     false
 }
 
-fn fork(store: &Store, source: &mut Reader, at: Option<&str>) -> Result<Forked, ForkError> {
+fn fork(store: &Store, source: &mut LogReader, at: Option<&str>) -> Result<Forked, ForkError> {
     store.fork(source, &fork_id(), &fork_header(), at, &never)
 }
 

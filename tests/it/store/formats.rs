@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rejoin::protocol::v2::View;
+use rejoin::protocol::v2::V2View;
 use rejoin::record::Kind;
 use rejoin::record::transcript::Transcript;
 use rejoin::replay::{Options, Replay};
@@ -276,7 +276,7 @@ fn version_2_replays_in_either_version() {
         "commands: /plan\noptions: mode = ask\ntitle: The drifting gauge\nusage: 1450 of 200000 tokens"
     );
     let mut shown = Vec::new();
-    View::new().lines(&replayed(true), &mut shown);
+    V2View::new().lines(&replayed(true), &mut shown);
     let shown = String::from_utf8(shown).unwrap();
     let mut reader = store.read(&id).unwrap();
     for record in rest(&mut reader) {

@@ -1,7 +1,7 @@
 //! Stretches of a file that are far longer than any line.
 
 use rejoin::record::Kind;
-use rejoin::store::{Reason, StoreError, Sync, Torn};
+use rejoin::store::{DamageReason, StoreError, Sync, Torn};
 
 use super::support::*;
 
@@ -12,7 +12,7 @@ fn update(seq: u64, len: usize) -> Vec<u8> {
 }
 
 /// The sequence numbers that come back; offset, length and reason of each report; what is torn.
-type Found = (Vec<u64>, Vec<(u64, u64, Reason)>, Option<Torn>);
+type Found = (Vec<u64>, Vec<(u64, u64, DamageReason)>, Option<Torn>);
 
 fn seqs(content: &[u8]) -> Found {
     let (_disk, store) = store_of(content);
@@ -29,9 +29,9 @@ fn records_on_both_sides_of_long_damage_come_back() {
     let start = (head.len() + before.len()) as u64;
     let long = 9 * MIB;
     for (byte, reason) in [
-        (0, Reason::Nul),
-        (b'x', Reason::NotARecord),
-        (0xff, Reason::InvalidUtf8),
+        (0, DamageReason::Nul),
+        (b'x', DamageReason::NotARecord),
+        (0xff, DamageReason::InvalidUtf8),
     ] {
         let damage = vec![byte; long];
         let lines = [&head[..], &before, &damage, b"\n", &behind].concat();
@@ -64,7 +64,7 @@ fn a_long_record_behind_nul_bytes_comes_back() {
     let head = sample()[0].clone();
     for (nuls, len) in [(1, 3 * MIB), (5 * MIB, 3 * MIB), (MIB - 1, MIB + 1)] {
         let content = [&head[..], &vec![0; nuls], &update(1, len), &update(2, 5)].concat();
-        let damage = vec![(head.len() as u64, nuls as u64, Reason::Nul)];
+        let damage = vec![(head.len() as u64, nuls as u64, DamageReason::Nul)];
         assert_eq!(seqs(&content), (vec![0, 1, 2], damage, None));
     }
 }
@@ -74,8 +74,8 @@ fn a_long_torn_end_is_cut_off_and_kept() {
     let whole = sample().concat();
     for (end, reason) in [
         ([&b"{\"crc\":\"12"[..], &vec![0; 5 * MIB]].concat(), None),
-        (vec![0; 5 * MIB], Some(Reason::Nul)),
-        (vec![b'x'; 5 * MIB], Some(Reason::NotARecord)),
+        (vec![0; 5 * MIB], Some(DamageReason::Nul)),
+        (vec![b'x'; 5 * MIB], Some(DamageReason::NotARecord)),
     ] {
         let content = [&whole[..], &end].concat();
         let torn = Torn {

@@ -1,7 +1,7 @@
 //! Reading: places in a file, long lines, files that grow.
 
 use rejoin::record::Kind;
-use rejoin::store::{Reason, Torn};
+use rejoin::store::{DamageReason, Torn};
 
 use super::support::*;
 
@@ -163,6 +163,6 @@ fn scan_of_huge_prompt_and_unreadable_workspace() {
     let report = &scan.damage[0];
     assert_eq!(
         (report.line, report.offset, report.reason),
-        (5, at, Reason::Payload)
+        (5, at, DamageReason::Payload)
     );
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use rejoin::record::{Header, Kind, line};
-use rejoin::store::{Durability, Log, Reader, Store, StoreError, Sync};
+use rejoin::store::{Durability, Log, LogReader, Store, StoreError, Sync};
 use rejoin::sys::sim::SimDisk;
 use rejoin::sys::{SessionId, Timestamp};
 
@@ -79,7 +79,7 @@ pub(super) fn read(store: &Store) -> Vec<Owned> {
     rest(&mut store.read(&id()).unwrap())
 }
 
-pub(super) fn rest(reader: &mut Reader) -> Vec<Owned> {
+pub(super) fn rest(reader: &mut LogReader) -> Vec<Owned> {
     let mut records = Vec::new();
     while let Some(entry) = reader.next().unwrap() {
         let record = entry.record;

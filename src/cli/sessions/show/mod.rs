@@ -8,7 +8,7 @@ use crate::cli::term::{Output, Pager, pager_stays, printable_json, wait_for_ente
 use crate::cli::values::number;
 use crate::export::parts::{self, Choice, NO_END, Part};
 use crate::export::{self, Format, Options};
-use crate::store::Reader;
+use crate::store::LogReader;
 use crate::sys::SessionId;
 
 use super::context::CommandContext;
@@ -80,7 +80,11 @@ pub(super) fn no_end(context: &CommandContext<'_>, id: &SessionId) -> String {
 }
 
 /// Shows a whole conversation in a terminal until the user leaves it.
-pub(super) fn stay(reader: &mut Reader, no_end: &str, output: &mut Output) -> Result<(), Failure> {
+pub(super) fn stay(
+    reader: &mut LogReader,
+    no_end: &str,
+    output: &mut Output,
+) -> Result<(), Failure> {
     if !page(reader, Options::default(), no_end, true, output)? {
         print(reader, Options::default(), no_end, output)?;
         output.flush()?;
@@ -91,7 +95,7 @@ pub(super) fn stay(reader: &mut Reader, no_end: &str, output: &mut Output) -> Re
 
 /// Shows a conversation through the pager. False if nothing is shown so.
 fn page(
-    reader: &mut Reader,
+    reader: &mut LogReader,
     options: Options<'_>,
     no_end: &str,
     stays: bool,
@@ -111,7 +115,7 @@ fn page(
 }
 
 fn print(
-    reader: &mut Reader,
+    reader: &mut LogReader,
     options: Options<'_>,
     no_end: &str,
     output: &mut Output,

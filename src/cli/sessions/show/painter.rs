@@ -15,7 +15,7 @@ use crate::export::diff;
 use crate::export::parts::{Part, Said};
 use crate::export::plain::{one_line, plain};
 use crate::protocol::Role;
-use crate::record::transcript::Entry;
+use crate::record::transcript::TranscriptEntry;
 use crate::sys::Timestamp;
 
 /// Prose is not wider than this: long lines are hard to read.
@@ -157,16 +157,21 @@ impl<'a> ConversationPainter<'a> {
         }
     }
 
-    fn entries<'b>(&mut self, entries: &[Entry], said: Said<'b>, painted: &mut BTreeSet<&'b str>) {
+    fn entries<'b>(
+        &mut self,
+        entries: &[TranscriptEntry],
+        said: Said<'b>,
+        painted: &mut BTreeSet<&'b str>,
+    ) {
         for entry in entries {
             match entry {
-                Entry::Message { role, blocks, .. } => {
+                TranscriptEntry::Message { role, blocks, .. } => {
                     let blocks: Vec<_> = blocks.iter().map(block).collect();
                     self.message(*role, &blocks.join("\n\n"));
                 }
-                Entry::ToolCall { call, .. } => self.call(call, said),
-                Entry::Plan { plan } => self.plan(plan),
-                Entry::Other { update } => self.other(update, said, painted),
+                TranscriptEntry::ToolCall { call, .. } => self.call(call, said),
+                TranscriptEntry::Plan { plan } => self.plan(plan),
+                TranscriptEntry::Other { update } => self.other(update, said, painted),
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What a person sees of a session, and whether a replay shows all of it.
 
 use rejoin::protocol::Role;
-use rejoin::record::transcript::{Entry, Transcript};
+use rejoin::record::transcript::{Transcript, TranscriptEntry};
 use serde_json::Value;
 
 /// Shows a prompt as the client that sent it does. The id is the client's own: it keeps the
@@ -15,7 +15,7 @@ pub(crate) fn take_back_prompt(shown: &mut Transcript) {
     let last = shown.entries.pop();
     let user = matches!(
         last,
-        Some(Entry::Message {
+        Some(TranscriptEntry::Message {
             role: Role::User,
             ..
         }) | None
@@ -56,23 +56,23 @@ pub(crate) fn is_prefix(seen: &Transcript, replayed: &Transcript) -> Result<(), 
 }
 
 /// Whether `longer` is `shorter` with more behind it.
-fn goes_on(shorter: &Entry, longer: &Entry, last: bool) -> bool {
+fn goes_on(shorter: &TranscriptEntry, longer: &TranscriptEntry, last: bool) -> bool {
     match (shorter, longer) {
         (
-            Entry::Message {
+            TranscriptEntry::Message {
                 role: Role::Agent | Role::Thought,
                 blocks: short,
                 ..
             },
-            Entry::Message { blocks: long, .. },
+            TranscriptEntry::Message { blocks: long, .. },
         ) if last => {
             let mut same = longer.clone();
-            if let Entry::Message { blocks, .. } = &mut same {
+            if let TranscriptEntry::Message { blocks, .. } = &mut same {
                 blocks.clone_from(short);
             }
             same == *shorter && blocks_go_on(short, long)
         }
-        (Entry::ToolCall { id, call }, Entry::ToolCall { id: other, .. }) => {
+        (TranscriptEntry::ToolCall { id, call }, TranscriptEntry::ToolCall { id: other, .. }) => {
             id == other && !is_final(&call["status"])
         }
         _ => false,
@@ -96,7 +96,7 @@ fn blocks_go_on(short: &[Value], long: &[Value]) -> bool {
 /// The tool calls of a transcript that have not ended.
 pub(crate) fn open_calls(shown: &Transcript) -> Vec<&str> {
     let calls = shown.entries.iter().filter_map(|entry| match entry {
-        Entry::ToolCall { id, call } if !is_final(&call["status"]) => Some(id.as_str()),
+        TranscriptEntry::ToolCall { id, call } if !is_final(&call["status"]) => Some(id.as_str()),
         _ => None,
     });
     calls.collect()
