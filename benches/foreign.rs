@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use rejoin::index::{Catalog, Filter, Pattern, Query, Search};
 use rejoin::sources::import::Importer;
-use rejoin::sources::{Found, LiveSources, Places, SOURCES, Source};
+use rejoin::sources::{FoundConversation, LiveSources, SOURCES, Source, ToolFolders};
 use rejoin::store::{Durability, Store};
 use rejoin::sys::Sys;
 
@@ -92,10 +92,10 @@ fn main() {
     let store =
         Store::open(&folder.path().join("store"), sys, Durability::Os).expect("a new store");
     let live =
-        |places: &Places| Arc::new(LiveSources::new(SOURCES.iter().collect(), places.clone()));
-    let places = Places {
+        |places: &ToolFolders| Arc::new(LiveSources::new(SOURCES.iter().collect(), places.clone()));
+    let places = ToolFolders {
         home: home.clone(),
-        ..Places::default()
+        ..ToolFolders::default()
     };
     let sources = live(&places);
     let catalog = Catalog::open(store.clone()).with_tools(sources.clone());
@@ -264,7 +264,7 @@ fn commands(store: &Path, home: &Path) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rejoin"));
         command.args(arguments).arg("--store").arg(store);
         command.env("HOME", home).env("REJOIN_SOURCES", "all");
-        for name in Places::VARIABLES {
+        for name in ToolFolders::VARIABLES {
             command.env_remove(name);
         }
         process(name, &mut command);
@@ -289,9 +289,9 @@ fn process(name: &str, command: &mut Command) {
 }
 
 /// Imports the longest conversation of each tool.
-fn imports(store: &Store, catalog: &Catalog, home: &Path, places: &Places) {
+fn imports(store: &Store, catalog: &Catalog, home: &Path, places: &ToolFolders) {
     let importer = Importer::new(store, catalog, home).expect("an import");
-    let mut longest: BTreeMap<&str, (&Source, Found)> = BTreeMap::new();
+    let mut longest: BTreeMap<&str, (&Source, FoundConversation)> = BTreeMap::new();
     for source in &SOURCES {
         for found in source.find(places).found {
             let known = longest.get(source.name);

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-use crate::history::{Place, Start, TurnSink, TurnSplitter};
+use crate::history::{TurnPosition, TurnSink, TurnSplitter, TurnStart};
 use crate::json::{text_elements, text_member};
 use crate::protocol::{Role, UpdateKind};
 use crate::record::header::Implementation;
@@ -16,7 +16,7 @@ use super::page::{self, Words};
 use super::questions::Questions;
 use super::text::{Clip, short_member};
 use super::trail::Trail;
-use super::turn::{End, Short, Turn};
+use super::turn::{BriefingTurn, BriefingTurnEnd, ShortTurn};
 
 /// A larger budget is reduced to this one, in bytes, so that the briefing always fits into a line.
 const MAX_BUDGET: usize = 64 * 1024 * 1024;
@@ -41,17 +41,17 @@ pub struct Briefing {
 
 /// Builds a briefing record by record.
 #[derive(Debug)]
-pub struct Builder {
+pub struct BriefingBuilder {
     splitter: TurnSplitter,
-    pub(super) turns: Turns,
+    pub(super) turns: BriefingTurns,
 }
 
-impl Builder {
+impl BriefingBuilder {
     /// A briefing of at most `budget` bytes.
     pub fn new(budget: usize) -> Self {
         Self {
-            splitter: TurnSplitter::new(Place::START),
-            turns: Turns::new(budget.min(MAX_BUDGET)),
+            splitter: TurnSplitter::new(TurnPosition::START),
+            turns: BriefingTurns::new(budget.min(MAX_BUDGET)),
         }
     }
 
@@ -104,7 +104,7 @@ impl Builder {
 
 /// The turns that may fit into the budget.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
+pub(super) struct BriefingTurns {
     pub(super) budget: usize,
     /// Whether only the last turn is kept.
     last_only: bool,
@@ -117,14 +117,14 @@ pub(super) struct Turns {
     /// How many turns before these were dropped. What precedes the first prompt is not one.
     pub(super) dropped: u64,
     /// Turns that no longer fit in full.
-    pub(super) short: VecDeque<Short>,
+    pub(super) short: VecDeque<ShortTurn>,
     short_size: usize,
     /// How many of these have only their first words.
     shrunk: usize,
     /// The steps of the agent's work in turns that no longer fit in full.
     pub(super) trail: Trail,
     /// The newest turns.
-    pub(super) full: VecDeque<Turn>,
+    pub(super) full: VecDeque<BriefingTurn>,
     full_size: usize,
     /// The latest plan, line by line.
     pub(super) plan: Vec<String>,
@@ -132,17 +132,17 @@ pub(super) struct Turns {
     questions: Questions,
     /// How the reader gets what is left out.
     pub(super) more: Option<String>,
-    current: Turn,
+    current: BriefingTurn,
     /// The name of the agent that answers now.
     agent: Option<String>,
 }
 
-impl Turns {
+impl BriefingTurns {
     fn new(budget: usize) -> Self {
         Self {
             budget,
             trail: Trail::new(budget / 4),
-            current: Turn::new(0, 0, budget),
+            current: BriefingTurn::new(0, 0, budget),
             ..Self::default()
         }
     }
@@ -166,7 +166,7 @@ impl Turns {
 
     /// Drops all turns so far.
     fn forget(&mut self) {
-        self.current = Turn::new(self.current.number, self.current.answer, self.budget);
+        self.current = BriefingTurn::new(self.current.number, self.current.answer, self.budget);
         self.clear();
         self.short.clear();
         self.short_size = 0;
@@ -204,7 +204,7 @@ impl Turns {
     /// Adds the current turn to the others, then shortens or drops the oldest ones that no longer
     /// fit.
     fn add_current(&mut self) {
-        let next = Turn::new(self.current.number + 1, 0, self.budget);
+        let next = BriefingTurn::new(self.current.number + 1, 0, self.budget);
         let turn = std::mem::replace(&mut self.current, next);
         if turn.is_empty() {
             return;
@@ -220,7 +220,7 @@ impl Turns {
         {
             self.full_size -= oldest.size();
             self.trail.extend(oldest.steps(usize::MAX));
-            let short = Short::of(&oldest);
+            let short = ShortTurn::of(&oldest);
             self.short_size += short.size();
             self.short.push_back(short);
         }
@@ -263,16 +263,16 @@ impl Turns {
     /// The approximate memory use, in bytes.
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
-        let full = self.full.iter().map(Turn::size).sum::<usize>();
+        let full = self.full.iter().map(BriefingTurn::size).sum::<usize>();
         assert_eq!(self.full_size, full);
-        let short = self.short.iter().map(Short::size).sum::<usize>();
+        let short = self.short.iter().map(ShortTurn::size).sum::<usize>();
         assert_eq!(self.short_size, short);
         full + short + self.current.size() + self.trail.size()
     }
 }
 
-impl TurnSink for Turns {
-    fn begin(&mut self, turn: Start<'_>) -> ControlFlow<()> {
+impl TurnSink for BriefingTurns {
+    fn begin(&mut self, turn: TurnStart<'_>) -> ControlFlow<()> {
         if turn.role == Role::User {
             self.add_current();
             self.questions = Questions::default();
@@ -305,7 +305,7 @@ impl TurnSink for Turns {
             .map(|turn| (turn.answer, &mut turn.end));
         let short = (self.short.iter_mut()).map(|turn| (turn.answer, &mut turn.end));
         if let Some((_, end)) = full.chain(short).find(|(answer, _)| *answer == number) {
-            *end = End::of(payload);
+            *end = BriefingTurnEnd::of(payload);
         }
     }
 }

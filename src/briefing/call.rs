@@ -22,7 +22,7 @@ const LINE: usize = 120;
 
 /// A tool call with all its updates applied.
 #[derive(Clone, Debug)]
-pub(super) struct Call {
+pub(super) struct BriefingCall {
     /// How much of its result is kept, in bytes.
     most: usize,
     title: Option<String>,
@@ -43,13 +43,13 @@ pub(super) struct Call {
     command: Option<String>,
 }
 
-impl Default for Call {
+impl Default for BriefingCall {
     fn default() -> Self {
         Self::with_result(RESULT)
     }
 }
 
-impl Call {
+impl BriefingCall {
     /// A call of whose result at most so many bytes are kept.
     pub(super) fn with_result(most: usize) -> Self {
         Self {
@@ -359,8 +359,8 @@ fn clipped(line: &str) -> String {
 mod tests {
     use super::*;
 
-    fn call(updates: &[&str]) -> Call {
-        let mut call = Call::default();
+    fn call(updates: &[&str]) -> BriefingCall {
+        let mut call = BriefingCall::default();
         for update in updates {
             call.update(update);
         }

@@ -78,7 +78,7 @@ fn open_questions_and_notices() {
     };
     let permission = json!({"toolCall": {"toolCallId": "t", "title": "Drop the table"},
         "options": [{"name": "Allow"}, {"name": "Reject"}]});
-    let mut builder = Builder::new(10_000);
+    let mut builder = BriefingBuilder::new(10_000);
     let mut take = |kind: Kind, id: Option<&str>, payload: &str| {
         builder.record(&Record::sample(kind, id, payload));
     };

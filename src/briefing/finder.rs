@@ -2,31 +2,31 @@
 
 use std::ops::ControlFlow;
 
-use crate::history::{Place, Start, TurnSink, TurnSplitter};
+use crate::history::{TurnPosition, TurnSink, TurnSplitter, TurnStart};
 use crate::protocol::{Role, UpdateKind};
 use crate::record::Record;
 
-use super::turn::Turn;
-use super::window::Position;
+use super::turn::BriefingTurn;
+use super::window::BriefingPosition;
 
 /// Where the last record that was read is.
 #[derive(Debug)]
 pub struct Finder {
     splitter: TurnSplitter,
-    turns: Turns,
+    turns: FinderTurns,
 }
 
 #[derive(Debug)]
-struct Turns {
+struct FinderTurns {
     /// The current turn; its items are only counted.
-    current: Turn,
+    current: BriefingTurn,
 }
 
 impl Default for Finder {
     fn default() -> Self {
         Self {
-            splitter: TurnSplitter::new(Place::START),
-            turns: Turns { current: turn(0) },
+            splitter: TurnSplitter::new(TurnPosition::START),
+            turns: FinderTurns { current: turn(0) },
         }
     }
 }
@@ -38,9 +38,9 @@ impl Finder {
     }
 
     /// Where to read, so that the last record is among the first that is shown.
-    pub fn position(&self) -> Position {
+    pub fn position(&self) -> BriefingPosition {
         let turn = &self.turns.current;
-        Position {
+        BriefingPosition {
             turn: turn.number,
             // With the item before it.
             item: turn.items.len().saturating_sub(2) as u64,
@@ -53,12 +53,12 @@ impl Finder {
     }
 }
 
-fn turn(number: u64) -> Turn {
-    Turn::from_item(number, u64::MAX, 0, 0)
+fn turn(number: u64) -> BriefingTurn {
+    BriefingTurn::from_item(number, u64::MAX, 0, 0)
 }
 
-impl TurnSink for Turns {
-    fn begin(&mut self, start: Start<'_>) -> ControlFlow<()> {
+impl TurnSink for FinderTurns {
+    fn begin(&mut self, start: TurnStart<'_>) -> ControlFlow<()> {
         if start.role == Role::User {
             self.current = turn(self.current.number + 1);
         }
@@ -101,7 +101,7 @@ mod tests {
             for (kind, payload) in &items[..=last] {
                 finder.record(&Record::sample(*kind, None, &payload.to_string()));
             }
-            let Position { turn, item } = finder.position();
+            let BriefingPosition { turn, item } = finder.position();
             (turn, item, finder.turns())
         };
         assert_eq!(find(0), (1, 0, 1));

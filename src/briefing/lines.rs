@@ -7,7 +7,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use super::text::Clip;
-use super::turn::{End, Item, Short, Turn};
+use super::turn::{BriefingTurn, BriefingTurnEnd, Item, ShortTurn};
 
 /// The room that is reserved for a line that says what is left out, in bytes.
 pub(super) const LEFT_OUT: usize = 128;
@@ -24,7 +24,7 @@ pub(super) enum Detail {
 }
 
 /// Writes turns.
-pub(super) struct Lines<'a> {
+pub(super) struct BriefingLines<'a> {
     /// The agents that answered.
     pub(super) agents: &'a [String],
     /// The beginning of lines that are not content.
@@ -40,9 +40,9 @@ pub(super) struct Fitted {
     pub(super) left_out: usize,
 }
 
-impl Lines<'_> {
+impl BriefingLines<'_> {
     /// A turn with all that is kept of it.
-    pub(super) fn whole(&self, turn: &Turn) -> String {
+    pub(super) fn whole(&self, turn: &BriefingTurn) -> String {
         let items = (turn.items.iter()).map(|item| self.item(turn, item, Detail::All));
         let items: String = items.collect();
         self.user(turn, None) + &self.left_out(turn.left_out) + &items + &self.end(turn)
@@ -50,7 +50,7 @@ impl Lines<'_> {
 
     /// As much of a turn as there is room for: first what the user said, then the newest of the
     /// rest. Older tool calls take one line each.
-    pub(super) fn fitted(&self, turn: &Turn, room: usize) -> Fitted {
+    pub(super) fn fitted(&self, turn: &BriefingTurn, room: usize) -> Fitted {
         let Some(mut left) = room.checked_sub(LEFT_OUT) else {
             return Fitted {
                 text: String::new(),
@@ -112,7 +112,7 @@ impl Lines<'_> {
     }
 
     /// The text of the user in a turn, in at most `room` bytes.
-    pub(super) fn user(&self, turn: &Turn, room: Option<usize>) -> String {
+    pub(super) fn user(&self, turn: &BriefingTurn, room: Option<usize>) -> String {
         let room = room.unwrap_or(usize::MAX);
         let mut text = match turn.number {
             0 => String::new(),
@@ -137,7 +137,7 @@ impl Lines<'_> {
     }
 
     /// A message or a tool call of the agent.
-    pub(super) fn item(&self, turn: &Turn, item: &Item, detail: Detail) -> String {
+    pub(super) fn item(&self, turn: &BriefingTurn, item: &Item, detail: Detail) -> String {
         match item {
             Item::Text(clip) => self.message(turn, clip, usize::MAX),
             Item::Block(name) => self.line_with("the agent sent", name),
@@ -155,7 +155,7 @@ impl Lines<'_> {
     }
 
     /// A message of the agent in at most `room` bytes; empty if there is no room for a part of it.
-    fn message(&self, turn: &Turn, clip: &Clip, room: usize) -> String {
+    fn message(&self, turn: &BriefingTurn, clip: &Clip, room: usize) -> String {
         let line = self.agent_line(turn.agent, "");
         let text = self.text(clip, room.saturating_sub(line.len()));
         if text.is_empty() { text } else { line + &text }
@@ -169,16 +169,16 @@ impl Lines<'_> {
     }
 
     /// How a turn ended, unless that is normal.
-    pub(super) fn end(&self, turn: &Turn) -> String {
+    pub(super) fn end(&self, turn: &BriefingTurn) -> String {
         self.ending(&turn.end, turn.number)
     }
 
-    fn ending(&self, end: &End, number: u64) -> String {
+    fn ending(&self, end: &BriefingTurnEnd, number: u64) -> String {
         let may_go_on = number == 0 || self.last == Some(number);
         match end {
-            End::Other(words) => self.line(words),
-            End::Unknown if !may_go_on => self.line("this turn was interrupted"),
-            End::Unknown | End::Normal => String::new(),
+            BriefingTurnEnd::Other(words) => self.line(words),
+            BriefingTurnEnd::Unknown if !may_go_on => self.line("this turn was interrupted"),
+            BriefingTurnEnd::Unknown | BriefingTurnEnd::Normal => String::new(),
         }
     }
 
@@ -213,7 +213,7 @@ impl Lines<'_> {
     }
 
     /// A turn in short.
-    pub(super) fn short(&self, short: &Short) -> String {
+    pub(super) fn short(&self, short: &ShortTurn) -> String {
         let mut text = match short.number {
             0 => self.line("before the first turn, in short"),
             number => self.line(&format!("turn {number} in short, the user")),
@@ -228,7 +228,7 @@ impl Lines<'_> {
     }
 
     /// The text of the user in a turn, on one line.
-    pub(super) fn said(&self, short: &Short) -> String {
+    pub(super) fn said(&self, short: &ShortTurn) -> String {
         match short.number {
             0 => self.line("before the first turn, in short"),
             number => self.line_with(
@@ -239,7 +239,7 @@ impl Lines<'_> {
     }
 
     /// A turn on one line for the user and one for the agent.
-    pub(super) fn words(&self, short: &Short) -> String {
+    pub(super) fn words(&self, short: &ShortTurn) -> String {
         let (_, reply) = short.words();
         let mut text = self.said(short);
         if !reply.is_empty() || short.calls > 0 {
@@ -260,7 +260,7 @@ impl Lines<'_> {
     }
 }
 
-fn after_calls(short: &Short) -> String {
+fn after_calls(short: &ShortTurn) -> String {
     match short.calls {
         0 => String::new(),
         1 => " after 1 tool call".to_owned(),

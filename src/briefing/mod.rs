@@ -13,7 +13,7 @@ mod trail;
 mod turn;
 mod window;
 
-pub use builder::{Briefing, Builder};
+pub use builder::{Briefing, BriefingBuilder};
 pub use finder::Finder;
 pub use page::OPENINGS;
-pub use window::{Position, Shown, Window};
+pub use window::{BriefingPosition, BriefingWindow, ShownTurns};

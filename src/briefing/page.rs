@@ -3,11 +3,11 @@
 
 use std::collections::VecDeque;
 
-use super::builder::{Briefing, Turns};
-use super::lines::{LEFT_OUT, Lines, free_mark, on_lines};
+use super::builder::{Briefing, BriefingTurns};
+use super::lines::{BriefingLines, LEFT_OUT, free_mark, on_lines};
 use super::text::Clip;
 use super::trail::Trail;
-use super::turn::{Short, Turn};
+use super::turn::{BriefingTurn, ShortTurn};
 
 /// The parts of the room that are kept for the trail and for how the conversation began, at most.
 const FOR_TRAIL: usize = 6;
@@ -59,10 +59,10 @@ pub const OPENINGS: [&str; 6] = [
 ];
 
 /// The briefing; `None` if there is nothing to show, or no room for it.
-pub(super) fn render(turns: &Turns) -> Option<Briefing> {
-    let page = Page {
+pub(super) fn render(turns: &BriefingTurns) -> Option<Briefing> {
+    let page = BriefingPage {
         turns,
-        lines: Lines {
+        lines: BriefingLines {
             agents: &turns.agents,
             mark: free_mark(|visit| turns.each_text(visit)),
             last: turns.full.back().map(|turn| turn.number),
@@ -77,12 +77,12 @@ pub(super) fn render(turns: &Turns) -> Option<Briefing> {
     })
 }
 
-struct Page<'a> {
-    turns: &'a Turns,
-    lines: Lines<'a>,
+struct BriefingPage<'a> {
+    turns: &'a BriefingTurns,
+    lines: BriefingLines<'a>,
 }
 
-impl Page<'_> {
+impl BriefingPage<'_> {
     /// The text before and the text after the conversation.
     fn frame(&self) -> (String, String) {
         let (turns, lines) = (self.turns, &self.lines);
@@ -125,7 +125,7 @@ impl Page<'_> {
         let short = turns.short.iter().map(|turn| turn.number);
         let numbers = short.chain(turns.full.iter().map(|turn| turn.number));
         let all = turns.dropped + numbers.filter(|number| *number > 0).count() as u64;
-        let is_cut = |turn: &Turn| turn.left_out != (0, 0);
+        let is_cut = |turn: &BriefingTurn| turn.left_out != (0, 0);
         let has_all = turns.dropped == 0 && turns.short.is_empty();
         if has_all && size <= room && !turns.full.iter().any(is_cut) {
             return Some(Briefing {
@@ -199,8 +199,8 @@ impl Page<'_> {
         let trail = self.trail(&trail, for_trail.min(left));
         left -= trail.len();
 
-        let rest = rest.into_iter().map(Short::of);
-        let shorts: Vec<Short> = rest.chain(turns.short.iter().rev().cloned()).collect();
+        let rest = rest.into_iter().map(ShortTurn::of);
+        let shorts: Vec<ShortTurn> = rest.chain(turns.short.iter().rev().cloned()).collect();
         // Room for what the user said in each turn goes before what the agent replied.
         let said: Vec<_> = shorts.iter().map(|short| lines.said(short)).collect();
         let size = said.iter().map(String::len).sum::<usize>();

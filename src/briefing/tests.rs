@@ -9,7 +9,7 @@ use super::*;
 pub(super) type Item = (Kind, String);
 
 pub(super) fn transcript(items: &[Item], budget: usize) -> Option<String> {
-    let mut builder = Builder::new(budget);
+    let mut builder = BriefingBuilder::new(budget);
     for (kind, payload) in items {
         builder.record(&Record::sample(*kind, None, payload));
         let most = budget.saturating_mul(12).saturating_add(4096);
@@ -340,7 +340,7 @@ fn what_precedes_the_first_prompt_is_no_turn() {
         end("end_turn"),
     ];
     for budget in [10_000, 600] {
-        let mut builder = Builder::new(budget);
+        let mut builder = BriefingBuilder::new(budget);
         for (kind, payload) in &items {
             builder.record(&Record::sample(*kind, None, payload));
         }
@@ -356,8 +356,8 @@ fn what_precedes_the_first_prompt_is_no_turn() {
 
 #[test]
 fn turns_that_the_reader_has_are_left_out() {
-    let mut builder = Builder::of_missed_turns(10_000);
-    let record = |builder: &mut Builder, items: &[Item]| {
+    let mut builder = BriefingBuilder::of_missed_turns(10_000);
+    let record = |builder: &mut BriefingBuilder, items: &[Item]| {
         for (kind, payload) in items {
             builder.record(&Record::sample(*kind, None, payload));
         }
@@ -478,7 +478,7 @@ proptest! {
 #[test]
 fn overlapping_turns_have_their_own_ends() {
     for budget in [100_000, 900] {
-        let mut builder = Builder::new(budget);
+        let mut builder = BriefingBuilder::new(budget);
         let mut take = |(kind, payload): Item, id: Option<&str>| {
             builder.record(&Record::sample(kind, id, &payload));
         };

@@ -7,7 +7,7 @@ use crate::json::{text_elements, text_member};
 use crate::protocol::update::call_id;
 use crate::protocol::{Role, UpdateKind};
 
-use super::call::Call;
+use super::call::BriefingCall;
 use super::text::{Clip, block_name, block_text, one_line, short_member};
 use super::trail::{Step, Trail};
 
@@ -32,7 +32,7 @@ pub(super) enum Item {
     Text(Clip),
     /// A description of a block that is not text.
     Block(String),
-    Call(Box<Call>),
+    Call(Box<BriefingCall>),
 }
 
 impl Item {
@@ -80,7 +80,7 @@ impl Item {
 
 /// How a turn ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum BriefingTurnEnd {
     /// The log does not contain its end.
     #[default]
     Unknown,
@@ -90,7 +90,7 @@ pub(super) enum End {
     Other(String),
 }
 
-impl End {
+impl BriefingTurnEnd {
     /// Reads the payload of an `end` record.
     pub(super) fn of(payload: &str) -> Self {
         if text_member(payload, "stopReason").is_some() {
@@ -118,7 +118,7 @@ impl End {
 
 /// A prompt and its answer, as far as they fit the budget.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Turn {
+pub(super) struct BriefingTurn {
     /// 0 for the part before the first prompt.
     pub(super) number: u64,
     /// The number of the answer among the turns of the history.
@@ -129,7 +129,7 @@ pub(super) struct Turn {
     pub(super) items: VecDeque<Item>,
     /// The agent that answered, by its index among all agents.
     pub(super) agent: Option<usize>,
-    pub(super) end: End,
+    pub(super) end: BriefingTurnEnd,
     /// How many messages and tool calls are left out at its beginning.
     pub(super) left_out: (u64, u64),
     budget: usize,
@@ -161,7 +161,7 @@ struct Items {
     end: Option<u64>,
 }
 
-impl Turn {
+impl BriefingTurn {
     pub(super) fn new(number: u64, answer: u64, budget: usize) -> Self {
         Self {
             number,
@@ -226,7 +226,7 @@ impl Turn {
     /// Adds a chunk of the user's message, from a conversation that was held elsewhere.
     fn add_user_chunk(&mut self, update: &str) {
         // The log has no end of a turn that was held elsewhere.
-        self.end = End::Normal;
+        self.end = BriefingTurnEnd::Normal;
         let content = text_member(update, "content").unwrap_or_default();
         if let (Some(Item::Text(clip)), Some(text)) = (self.user.last_mut(), block_text(content)) {
             let before = clip.len();
@@ -290,8 +290,8 @@ impl Turn {
             self.bound();
         } else {
             let mut call = match self.window {
-                Some(_) => Box::new(Call::with_result(self.limit())),
-                None => Box::<Call>::default(),
+                Some(_) => Box::new(BriefingCall::with_result(self.limit())),
+                None => Box::<BriefingCall>::default(),
             };
             call.update(update);
             let index = self.dropped + self.items.len() as u64;
@@ -414,7 +414,7 @@ impl Turn {
 
 /// A turn in short.
 #[derive(Clone, Debug)]
-pub(super) struct Short {
+pub(super) struct ShortTurn {
     pub(super) number: u64,
     pub(super) answer: u64,
     pub(super) agent: Option<usize>,
@@ -422,11 +422,11 @@ pub(super) struct Short {
     pub(super) user: Clip,
     pub(super) reply: Clip,
     pub(super) calls: u64,
-    pub(super) end: End,
+    pub(super) end: BriefingTurnEnd,
 }
 
-impl Short {
-    pub(super) fn of(turn: &Turn) -> Self {
+impl ShortTurn {
+    pub(super) fn of(turn: &BriefingTurn) -> Self {
         let mut reply = Clip::new(REPLY);
         if let Some(last) = turn.items.iter().rfind(|item| !item.is_call()) {
             last.add_to(&mut reply);

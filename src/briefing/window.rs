@@ -2,16 +2,16 @@
 
 use std::ops::ControlFlow;
 
-use crate::history::{Place, Start, TurnSink, TurnSplitter};
+use crate::history::{TurnPosition, TurnSink, TurnSplitter, TurnStart};
 use crate::protocol::{Role, UpdateKind};
 use crate::record::Record;
 
-use super::lines::{Detail, Lines, free_mark};
-use super::turn::{End, Turn};
+use super::lines::{BriefingLines, Detail, free_mark};
+use super::turn::{BriefingTurn, BriefingTurnEnd};
 
 /// Where reading begins or goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Position {
+pub struct BriefingPosition {
     /// The turn, counted from 1; 0 is what precedes the first prompt.
     pub turn: u64,
     /// How many messages and tool calls of the agent in this turn come before.
@@ -20,37 +20,37 @@ pub struct Position {
 
 /// The turns that were read.
 #[derive(Clone, Debug, Default)]
-pub struct Shown {
+pub struct ShownTurns {
     /// Each turn's number and its text.
     pub turns: Vec<(u64, String)>,
     /// The beginning of lines that are not content.
     pub mark: String,
     /// Where to go on; none at the end of the conversation.
-    pub next: Option<Position>,
+    pub next: Option<BriefingPosition>,
 }
 
 /// Reads turns, record by record.
 #[derive(Debug)]
-pub struct Window {
+pub struct BriefingWindow {
     splitter: TurnSplitter,
-    turns: Turns,
+    turns: WindowTurns,
 }
 
 #[derive(Debug)]
-struct Turns {
-    from: Position,
+struct WindowTurns {
+    from: BriefingPosition,
     budget: usize,
     /// The number of the current turn.
     number: u64,
-    read: Vec<Turn>,
+    read: Vec<BriefingTurn>,
     /// Whether another turn follows.
     more: bool,
 }
 
-impl Window {
+impl BriefingWindow {
     /// The turns from this position on, in about `budget` bytes.
-    pub fn new(from: Position, budget: usize) -> Self {
-        let mut turns = Turns {
+    pub fn new(from: BriefingPosition, budget: usize) -> Self {
+        let mut turns = WindowTurns {
             from,
             budget,
             number: 0,
@@ -59,7 +59,7 @@ impl Window {
         };
         turns.add();
         Self {
-            splitter: TurnSplitter::new(Place::START),
+            splitter: TurnSplitter::new(TurnPosition::START),
             turns,
         }
     }
@@ -70,15 +70,15 @@ impl Window {
     }
 
     /// The text.
-    pub fn finish(self) -> Shown {
-        let Turns {
+    pub fn finish(self) -> ShownTurns {
+        let WindowTurns {
             from,
             budget,
             read: turns,
             more,
             ..
         } = self.turns;
-        let lines = Lines {
+        let lines = BriefingLines {
             agents: &[],
             mark: free_mark(|visit| {
                 for turn in &turns {
@@ -87,7 +87,7 @@ impl Window {
             }),
             last: turns.last().filter(|_| !more).map(|turn| turn.number),
         };
-        let mut shown = Shown::default();
+        let mut shown = ShownTurns::default();
         let mut left = budget;
         for turn in &turns {
             let first = if turn.number == from.turn {
@@ -101,7 +101,7 @@ impl Window {
             };
             if !shown.turns.is_empty() && text.len() > left {
                 let turn = turn.number;
-                shown.next = Some(Position { turn, item: 0 });
+                shown.next = Some(BriefingPosition { turn, item: 0 });
                 break;
             }
             let skipped = usize::try_from(first).unwrap_or(usize::MAX);
@@ -110,7 +110,7 @@ impl Window {
                 // At least one item is shown, so that reading goes on.
                 let is_read = turn.first_unread().is_none_or(|end| (at as u64) < end);
                 if !is_read || at > skipped && text.len() + item.len() > left {
-                    shown.next = Some(Position {
+                    shown.next = Some(BriefingPosition {
                         turn: turn.number,
                         item: at as u64,
                     });
@@ -131,37 +131,37 @@ impl Window {
         }
         if shown.next.is_none() && more {
             let turn = turns.last().map_or(from.turn, |turn| turn.number) + 1;
-            shown.next = Some(Position { turn, item: 0 });
+            shown.next = Some(BriefingPosition { turn, item: 0 });
         }
         shown.mark = lines.mark;
         shown
     }
 }
 
-impl Turns {
+impl WindowTurns {
     /// Begins to collect the current turn, if it is to be read.
     fn add(&mut self) {
         if self.number >= self.from.turn {
             let is_first = self.number == self.from.turn;
             let first = if is_first { self.from.item } else { 0 };
             let left = self.budget.saturating_sub(self.size());
-            let turn = Turn::from_item(self.number, first, self.budget, left);
+            let turn = BriefingTurn::from_item(self.number, first, self.budget, left);
             self.read.push(turn);
         }
     }
 
     fn size(&self) -> usize {
-        self.read.iter().map(Turn::size).sum()
+        self.read.iter().map(BriefingTurn::size).sum()
     }
 
-    fn current(&mut self) -> Option<&mut Turn> {
+    fn current(&mut self) -> Option<&mut BriefingTurn> {
         let number = self.number;
         self.read.last_mut().filter(|turn| turn.number == number)
     }
 }
 
-impl TurnSink for Turns {
-    fn begin(&mut self, turn: Start<'_>) -> ControlFlow<()> {
+impl TurnSink for WindowTurns {
+    fn begin(&mut self, turn: TurnStart<'_>) -> ControlFlow<()> {
         if turn.role != Role::User {
             if let Some(current) = self.current() {
                 current.answer = turn.number;
@@ -196,7 +196,7 @@ impl TurnSink for Turns {
     fn end(&mut self, number: u64, payload: &str) {
         let ended = self.read.iter_mut().find(|turn| turn.answer == number);
         if let Some(turn) = ended {
-            turn.end = End::of(payload);
+            turn.end = BriefingTurnEnd::of(payload);
         }
     }
 }
@@ -208,8 +208,12 @@ mod tests {
     use super::*;
     use crate::record::Kind;
 
-    fn read(from: Position, budget: usize, items: &[(Kind, serde_json::Value)]) -> Shown {
-        let mut window = Window::new(from, budget);
+    fn read(
+        from: BriefingPosition,
+        budget: usize,
+        items: &[(Kind, serde_json::Value)],
+    ) -> ShownTurns {
+        let mut window = BriefingWindow::new(from, budget);
         for (kind, payload) in items {
             let payload = payload.to_string();
             let read = window.record(&Record::sample(*kind, None, &payload));
@@ -249,7 +253,7 @@ mod tests {
     fn pages_show_everything_once() {
         let items = conversation();
         for budget in [300, 1000, 3000, 10_000, 1_000_000] {
-            let (mut text, mut from, mut pages) = (String::new(), Position::default(), 0);
+            let (mut text, mut from, mut pages) = (String::new(), BriefingPosition::default(), 0);
             loop {
                 let shown = read(from, budget, &items);
                 let page: String = shown.turns.iter().map(|(_, text)| text.as_str()).collect();
@@ -276,7 +280,7 @@ mod tests {
     #[test]
     fn reading_may_begin_anywhere() {
         let items = conversation();
-        let shown = read(Position { turn: 4, item: 19 }, 2000, &items);
+        let shown = read(BriefingPosition { turn: 4, item: 19 }, 2000, &items);
         assert_eq!(shown.turns[0].0, 4);
         let text = &shown.turns[0].1;
         assert!(text.starts_with("[rejoin-1: turn 4, continued]\n[rejoin-1: tool call] step 4-20"));
@@ -285,7 +289,7 @@ mod tests {
                 .1
                 .starts_with("[rejoin-1: turn 5, the user]\nquestion 5\n")
         );
-        let beyond = read(Position { turn: 9, item: 0 }, 2000, &items);
+        let beyond = read(BriefingPosition { turn: 9, item: 0 }, 2000, &items);
         assert!(beyond.turns.is_empty() && beyond.next.is_none());
     }
 
@@ -299,10 +303,10 @@ mod tests {
             Kind::Update,
             json!({"sessionUpdate": "tool_call_update", "toolCallId": "1-1", "content": long}),
         ));
-        let text = &read(Position::default(), 4000, &items).turns[0].1;
+        let text = &read(BriefingPosition::default(), 4000, &items).turns[0].1;
         assert!(text.len() < 5000 && text.contains("\nAx") && text.contains("xB\n"));
         assert!(text.contains(" bytes …\n"), "{text}");
-        let text = &read(Position::default(), 100_000, &items).turns[0].1;
+        let text = &read(BriefingPosition::default(), 100_000, &items).turns[0].1;
         assert!(text.len() > 50_000 && !text.contains('…'));
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::exit::Failure;
 use super::global::Global;
 use super::values::EnvValue;
-use crate::sources::{LiveSources, Places, SOURCES, Source};
+use crate::sources::{LiveSources, SOURCES, Source, ToolFolders};
 
 /// The environment variable with a choice.
 const VARIABLE: &str = "REJOIN_SOURCES";
@@ -132,10 +132,10 @@ pub(super) fn agent_of(name: &str) -> Option<&'static str> {
 }
 
 /// Where tools keep their files; none if the home folder is unknown.
-pub(super) fn places() -> Option<Places> {
+pub(super) fn places() -> Option<ToolFolders> {
     let home = std::env::home_dir().filter(|home| home.is_absolute())?;
     let variables = variables();
-    Some(Places { home, variables })
+    Some(ToolFolders { home, variables })
 }
 
 /// The variables with the folders of the tools of [`Args::named`], for another process.
@@ -148,7 +148,7 @@ pub(super) fn folders(named: &str) -> Vec<(&'static str, String)> {
 
 /// The folders that the environment names, as the tools take them.
 fn variables() -> BTreeMap<&'static str, PathBuf> {
-    let named = Places::VARIABLES.into_iter().filter_map(|name| {
+    let named = ToolFolders::VARIABLES.into_iter().filter_map(|name| {
         let folder = std::env::var_os(name).filter(|folder| !folder.is_empty())?;
         let folder = PathBuf::from(folder);
         if matches!(name, "GOOSE_PATH_ROOT" | "XDG_DATA_HOME") {

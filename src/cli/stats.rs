@@ -10,7 +10,7 @@ use super::term::{
 use crate::engine::known::title;
 use crate::export::stats_page;
 use crate::history::long_before;
-use crate::history::stats::{Groups, Numbers, Stats, Turn};
+use crate::history::stats::{Groups, Numbers, Stats, TurnStats};
 use crate::store::StoreError;
 use crate::sys::{SessionId, grouped, in_parallel, lock};
 
@@ -67,7 +67,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     let doing = || format!("Reading {} …", count(ids.len(), "session"));
     let of_log = |id: &SessionId| -> Result<Stats, Failure> {
         match context.store.read(id) {
-            Ok(mut log) => Ok(Stats::of(&Turn::all(&mut log)?, &since)),
+            Ok(mut log) => Ok(Stats::of(&TurnStats::all(&mut log)?, &since)),
             Err(StoreError::NotFound { .. }) => Ok(Stats::default()),
             Err(error) => Err(error.into()),
         }
@@ -104,7 +104,7 @@ fn of_tools(tools: &OtherTools, since: &str) -> Result<(Stats, Vec<Failure>), Fa
     let mut stats = Stats::default();
     let mut unknown = Vec::new();
     for (id, kept) in tools.catalog.kept_turns().map_err(|error| unread(&error))? {
-        match kept.and_then(|kept| serde_json::from_slice::<Vec<Turn>>(&kept).ok()) {
+        match kept.and_then(|kept| serde_json::from_slice::<Vec<TurnStats>>(&kept).ok()) {
             Some(turns) => stats.add(Stats::of(&turns, since)),
             None => unknown.push(id),
         }
@@ -114,7 +114,7 @@ fn of_tools(tools: &OtherTools, since: &str) -> Result<(Stats, Vec<Failure>), Fa
         let file = tools.catalog.file_of(id);
         let file = file.map_err(|error| unread(&error))?;
         let log = tools.read(id)?;
-        let turns = log.map(|mut log| Turn::all(&mut log)).transpose()?;
+        let turns = log.map(|mut log| TurnStats::all(&mut log)).transpose()?;
         let turns = turns.unwrap_or_default();
         if let (Some((tool, file)), Ok(kept)) = (file, serde_json::to_vec(&turns)) {
             lock(&counted).push((tool, file, kept));

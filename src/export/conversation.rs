@@ -41,7 +41,7 @@ const LONGEST_MESSAGE: usize = 512 * 1024 * 1024;
 
 /// A part of a conversation.
 #[derive(Debug)]
-pub(super) enum Event<'a> {
+pub(super) enum ConversationEvent<'a> {
     /// An update: the parameters of a `session/update` notification, as a load sends them.
     Update(&'a str),
     /// A turn has ended, or is open at the end of the log: an object, see `docs/export.md`.
@@ -114,7 +114,7 @@ pub(super) fn read<E: From<StoreError>>(
     reader: &mut LogReader,
     options: Options<'_>,
     range: Range<'_>,
-    visit: &mut dyn FnMut(Event<'_>) -> Result<(), E>,
+    visit: &mut dyn FnMut(ConversationEvent<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let skip_turns = range.skipped;
     let mut replay = Replay::new(
@@ -138,7 +138,7 @@ pub(super) fn read<E: From<StoreError>>(
         while let Some(report) = damage.next_if(|report| report.offset < entry.offset) {
             match turn {
                 turn if turn < skip_turns => {}
-                _ if open.is_empty() => visit(Event::Damage(report))?,
+                _ if open.is_empty() => visit(ConversationEvent::Damage(report))?,
                 _ => passed.push(report),
             }
         }
@@ -157,7 +157,7 @@ pub(super) fn read<E: From<StoreError>>(
                         .string("at", record.at)
                         .raw("end", record.payload)
                         .end();
-                    visit(Event::Turn(&options.apply(&text)))?;
+                    visit(ConversationEvent::Turn(&options.apply(&text)))?;
                 }
             }
             _ => {}
@@ -165,17 +165,19 @@ pub(super) fn read<E: From<StoreError>>(
         take(&mut lines, options, visit)?;
         if shows {
             for report in passed.drain(..) {
-                visit(Event::Damage(report))?;
+                visit(ConversationEvent::Damage(report))?;
             }
         }
     }
     replay.finish(&mut lines);
     take(&mut lines, options, visit)?;
     for report in passed.into_iter().chain(damage) {
-        visit(Event::Damage(report))?;
+        visit(ConversationEvent::Damage(report))?;
     }
     for turn in open.end(None).into_iter().filter(is_shown) {
-        visit(Event::Turn(&json!({ "turn": turn }).to_string()))?;
+        visit(ConversationEvent::Turn(
+            &json!({ "turn": turn }).to_string(),
+        ))?;
     }
     Ok(())
 }
@@ -184,14 +186,14 @@ pub(super) fn read<E: From<StoreError>>(
 fn take<E>(
     lines: &mut Vec<u8>,
     options: Options<'_>,
-    visit: &mut dyn FnMut(Event<'_>) -> Result<(), E>,
+    visit: &mut dyn FnMut(ConversationEvent<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let text = String::from_utf8_lossy(lines);
     for params in text
         .lines()
         .filter_map(|line| json::text_member(line, "params"))
     {
-        visit(Event::Update(&options.apply(params)))?;
+        visit(ConversationEvent::Update(&options.apply(params)))?;
     }
     lines.clear();
     Ok(())

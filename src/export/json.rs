@@ -2,7 +2,7 @@
 
 use crate::store::{LogReader, StoreError};
 
-use super::conversation::{Event, Options, Range, about, read};
+use super::conversation::{ConversationEvent, Options, Range, about, read};
 
 /// The version of this form. It changes when a reader of the previous one would misread it.
 const VERSION: u32 = 1;
@@ -25,13 +25,13 @@ pub(super) fn write<E: From<StoreError>>(
     };
     read(reader, options, range, &mut |event| {
         match event {
-            Event::Update(params) => {
+            ConversationEvent::Update(params) => {
                 put(separator)?;
                 separator = ",\n";
                 put(params)?;
             }
-            Event::Turn(turn) => turns.push(turn.to_owned()),
-            Event::Damage(_) => {}
+            ConversationEvent::Turn(turn) => turns.push(turn.to_owned()),
+            ConversationEvent::Damage(_) => {}
         }
         Ok::<(), E>(())
     })?;

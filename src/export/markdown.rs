@@ -11,7 +11,7 @@ use crate::store::{LogReader, StoreError};
 
 use super::conversation::Options;
 use super::diff;
-use super::parts::{self, Choice, Part, Said};
+use super::parts::{self, ConversationPart, PartEntries, PartOptions};
 use super::plain::{one_line, plain};
 
 pub(super) fn write<E: From<StoreError>>(
@@ -20,19 +20,21 @@ pub(super) fn write<E: From<StoreError>>(
     put: &mut dyn FnMut(&str) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut titles = HashMap::new();
-    let choice = Choice {
+    let choice = PartOptions {
         options,
-        ..Choice::default()
+        ..PartOptions::default()
     };
     parts::read(reader, choice, &mut |part| {
         let mut out = String::new();
         match part {
-            Part::Session(session) => out = head(session),
-            Part::Turn(turn, at) => paragraph(&format!("## {turn}. {}", minute(at)), &mut out),
-            Part::Said(said) => Writer::new(said, &mut titles).said(&mut out),
-            Part::Ended(how) => paragraph(&format!("*{how}*"), &mut out),
+            ConversationPart::Session(session) => out = head(session),
+            ConversationPart::Turn(turn, at) => {
+                paragraph(&format!("## {turn}. {}", minute(at)), &mut out)
+            }
+            ConversationPart::Said(said) => MarkdownWriter::new(said, &mut titles).said(&mut out),
+            ConversationPart::Ended(how) => paragraph(&format!("*{how}*"), &mut out),
             // The head has all of it.
-            Part::Damage(_) => {}
+            ConversationPart::Damage(_) => {}
         }
         put(&out)
     })
@@ -73,8 +75,8 @@ fn head(session: &Value) -> String {
     out
 }
 
-struct Writer<'a> {
-    said: Said<'a>,
+struct MarkdownWriter<'a> {
+    said: PartEntries<'a>,
     /// The titles of the subagents so far, by their ids.
     titles: &'a mut HashMap<String, String>,
     /// The subagents that were written.
@@ -83,8 +85,8 @@ struct Writer<'a> {
     depth: usize,
 }
 
-impl<'a> Writer<'a> {
-    fn new(said: Said<'a>, titles: &'a mut HashMap<String, String>) -> Self {
+impl<'a> MarkdownWriter<'a> {
+    fn new(said: PartEntries<'a>, titles: &'a mut HashMap<String, String>) -> Self {
         Self {
             said,
             titles,

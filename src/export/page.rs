@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::store::{LogReader, StoreError};
 
-use super::conversation::{Event, Options, Range, about, read};
+use super::conversation::{ConversationEvent, Options, Range, about, read};
 
 /// The page without a conversation, as `web/build.mjs` builds it.
 const PAGE: &str = include_str!("../../web/dist/page.html");
@@ -47,8 +47,8 @@ pub(super) fn write<E: From<StoreError>>(
         ..Range::default()
     };
     read(reader, options, range, &mut |event| match event {
-        Event::Update(text) | Event::Turn(text) => line(text),
-        Event::Damage(_) => Ok(()),
+        ConversationEvent::Update(text) | ConversationEvent::Turn(text) => line(text),
+        ConversationEvent::Damage(_) => Ok(()),
     })?;
     put(after)
 }

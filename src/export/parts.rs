@@ -14,7 +14,7 @@ use crate::record::transcript::{Transcript, TranscriptEntry};
 use crate::record::{Kind, OpenTurns};
 use crate::store::{DamageReport, LogReader, PositionedRecord as Record, StoreError};
 
-use super::conversation::{self, Event, Options, Range, about};
+use super::conversation::{self, ConversationEvent, Options, Range, about};
 use super::plain::one_line;
 
 /// The length of a part, in bytes of what it consists of.
@@ -27,13 +27,13 @@ pub const NO_END: &str = "The turn has no end in the log.";
 
 /// A part of a conversation.
 #[derive(Debug)]
-pub enum Part<'a> {
+pub enum ConversationPart<'a> {
     /// A description of the session as a whole, which comes first: `session` in `docs/export.md`.
     Session(&'a Value),
     /// A turn begins: its number and the time in the log's format.
     Turn(u64, &'a str),
     /// More content of this turn, or of the log before the first turn.
-    Said(Said<'a>),
+    Said(PartEntries<'a>),
     /// The turn did not end as usual.
     Ended(&'a str),
     /// Here a part of the log cannot be read.
@@ -42,7 +42,7 @@ pub enum Part<'a> {
 
 /// Some entries of a conversation.
 #[derive(Clone, Copy, Debug)]
-pub struct Said<'a> {
+pub struct PartEntries<'a> {
     /// The session's entries.
     pub entries: &'a [TranscriptEntry],
     /// The content of announced subagents meanwhile, by their ids.
@@ -53,14 +53,14 @@ pub struct Said<'a> {
 
 /// How to read a conversation in parts.
 #[derive(Clone, Copy, Debug)]
-pub struct Choice<'a> {
+pub struct PartOptions<'a> {
     /// How it is exported.
     pub options: Options<'a>,
     /// The length of a part, in bytes.
     pub longest: usize,
 }
 
-impl Default for Choice<'_> {
+impl Default for PartOptions<'_> {
     fn default() -> Self {
         Self {
             options: Options::default(),
@@ -71,7 +71,7 @@ impl Default for Choice<'_> {
 
 /// Where a turn begins in a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Start {
+pub struct PartStart {
     /// The offset of its prompt, or of the log's first record before the first prompt.
     offset: u64,
     /// How many turns there are before it.
@@ -81,14 +81,14 @@ pub struct Start {
 /// Calls `visit` with each part of the conversation in a log. Returns where the last turn begins.
 pub fn read<E: From<StoreError>>(
     reader: &mut LogReader,
-    choice: Choice<'_>,
-    visit: &mut dyn FnMut(Part<'_>) -> Result<(), E>,
-) -> Result<Start, E> {
+    choice: PartOptions<'_>,
+    visit: &mut dyn FnMut(ConversationPart<'_>) -> Result<(), E>,
+) -> Result<PartStart, E> {
     let options = choice.options;
-    let mut ends = Ends::new(options, Start::default());
+    let mut ends = Ends::new(options, PartStart::default());
     let scan = reader.scan_with(&mut |entry| ends.entry(entry))?;
     let (ends, last) = ends.done();
-    visit(Part::Session(&about(reader, &scan, options)?))?;
+    visit(ConversationPart::Session(&about(reader, &scan, options)?))?;
     let range = Range {
         skipped: options.skipped(&scan),
         earlier: 0,
@@ -102,10 +102,10 @@ pub fn read<E: From<StoreError>>(
 /// who have read what is before it. Returns where the last turn begins.
 pub fn read_on<E: From<StoreError>>(
     reader: &mut LogReader,
-    from: Start,
-    choice: Choice<'_>,
-    visit: &mut dyn FnMut(Part<'_>) -> Result<(), E>,
-) -> Result<Start, E> {
+    from: PartStart,
+    choice: PartOptions<'_>,
+    visit: &mut dyn FnMut(ConversationPart<'_>) -> Result<(), E>,
+) -> Result<PartStart, E> {
     let mut ends = Ends::new(choice.options, from);
     reader.seek(from.offset);
     while let Some(entry) = reader.next()? {
@@ -126,12 +126,12 @@ pub fn read_on<E: From<StoreError>>(
 /// Calls `visit` with the parts of a range of the log.
 fn said<E: From<StoreError>>(
     reader: &mut LogReader,
-    choice: Choice<'_>,
+    choice: PartOptions<'_>,
     ends: HashMap<u64, String>,
     range: Range<'_>,
-    visit: &mut dyn FnMut(Part<'_>) -> Result<(), E>,
+    visit: &mut dyn FnMut(ConversationPart<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut window = Window {
+    let mut window = PartWindow {
         transcript: Transcript::default(),
         terminals: HashMap::new(),
         size: 0,
@@ -141,11 +141,11 @@ fn said<E: From<StoreError>>(
         visit,
     };
     conversation::read(reader, choice.options, range, &mut |event| match event {
-        Event::Update(params) => window.update(params),
-        Event::Turn(_) => Ok(()),
-        Event::Damage(report) => {
+        ConversationEvent::Update(params) => window.update(params),
+        ConversationEvent::Turn(_) => Ok(()),
+        ConversationEvent::Damage(report) => {
             window.flush(0)?;
-            (window.visit)(Part::Damage(report))
+            (window.visit)(ConversationPart::Damage(report))
         }
     })?;
     window.end()
@@ -157,11 +157,11 @@ struct Ends<'o> {
     how: HashMap<u64, String>,
     open: OpenTurns<u64>,
     turns: u64,
-    last: Start,
+    last: PartStart,
 }
 
 impl<'o> Ends<'o> {
-    fn new(options: Options<'o>, from: Start) -> Self {
+    fn new(options: Options<'o>, from: PartStart) -> Self {
         Self {
             options,
             how: HashMap::new(),
@@ -174,7 +174,7 @@ impl<'o> Ends<'o> {
     fn entry(&mut self, entry: &Record<'_>) {
         match entry.record.kind {
             Kind::Prompt => {
-                self.last = Start {
+                self.last = PartStart {
                     offset: entry.offset,
                     turns: self.turns,
                 };
@@ -194,7 +194,7 @@ impl<'o> Ends<'o> {
     }
 
     /// How they ended, by their numbers, and where the last turn begins.
-    fn done(mut self) -> (HashMap<u64, String>, Start) {
+    fn done(mut self) -> (HashMap<u64, String>, PartStart) {
         for turn in self.open.end(None) {
             self.how.insert(turn, NO_END.to_owned());
         }
@@ -221,7 +221,7 @@ fn how_it_ended(end: &Value) -> Option<String> {
 }
 
 /// Content that was read and not yet passed on.
-struct Window<'a, E> {
+struct PartWindow<'a, E> {
     transcript: Transcript,
     terminals: HashMap<String, String>,
     /// Not less than the length of what is in the transcript.
@@ -231,10 +231,10 @@ struct Window<'a, E> {
     turn: u64,
     /// How turns ended that did not end as usual.
     ends: HashMap<u64, String>,
-    visit: &'a mut dyn FnMut(Part<'_>) -> Result<(), E>,
+    visit: &'a mut dyn FnMut(ConversationPart<'_>) -> Result<(), E>,
 }
 
-impl<E> Window<'_, E> {
+impl<E> PartWindow<'_, E> {
     /// Takes an update: the parameters of its notification.
     fn update(&mut self, params: &str) -> Result<(), E> {
         let note = json::text_member(params, "_meta")
@@ -246,7 +246,7 @@ impl<E> Window<'_, E> {
             self.end()?;
             self.turn = turn;
             let at = json::string_member(note, "at").unwrap_or_default();
-            (self.visit)(Part::Turn(turn, &at))?;
+            (self.visit)(ConversationPart::Turn(turn, &at))?;
         }
         let Some(Value::Object(params_tree)) = json::tree(params) else {
             return Ok(());
@@ -298,7 +298,7 @@ impl<E> Window<'_, E> {
         let count = self.transcript.entries.len().saturating_sub(kept);
         let subagents = &self.transcript.subagents;
         if count > 0 || subagents.values().any(|inner| !inner.entries.is_empty()) {
-            (self.visit)(Part::Said(Said {
+            (self.visit)(ConversationPart::Said(PartEntries {
                 entries: &self.transcript.entries[..count],
                 subagents,
                 terminals: &self.terminals,
@@ -316,7 +316,7 @@ impl<E> Window<'_, E> {
     fn end(&mut self) -> Result<(), E> {
         self.flush(0)?;
         if let Some(how) = self.ends.remove(&self.turn) {
-            (self.visit)(Part::Ended(&how))?;
+            (self.visit)(ConversationPart::Ended(&how))?;
         }
         Ok(())
     }

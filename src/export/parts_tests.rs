@@ -34,7 +34,7 @@ fn parts(records: &[(Kind, String)], longest: usize, last: Option<u64>) -> Vec<S
         log.append(*kind, None, payload, Sync::Buffered).unwrap();
     }
     let mut shown = Vec::new();
-    let choice = Choice {
+    let choice = PartOptions {
         options: Options {
             last,
             ..Options::default()
@@ -58,9 +58,9 @@ fn parts(records: &[(Kind, String)], longest: usize, last: Option<u64>) -> Vec<S
     };
     let read = read(&mut store.read(&id).unwrap(), choice, &mut |part| {
         shown.push(match part {
-            Part::Session(session) => format!("{} turns", session["turns"]),
-            Part::Turn(turn, _) => format!("turn {turn}"),
-            Part::Said(said) => {
+            ConversationPart::Session(session) => format!("{} turns", session["turns"]),
+            ConversationPart::Turn(turn, _) => format!("turn {turn}"),
+            ConversationPart::Said(said) => {
                 assert!(
                     said.entries
                         .iter()
@@ -73,8 +73,8 @@ fn parts(records: &[(Kind, String)], longest: usize, last: Option<u64>) -> Vec<S
                 let entries = entries.chain(inner.map(|inner| format!("< {}", entry(inner))));
                 entries.collect::<Vec<_>>().join(", ")
             }
-            Part::Ended(how) => how.to_owned(),
-            Part::Damage(report) => report.to_string(),
+            ConversationPart::Ended(how) => how.to_owned(),
+            ConversationPart::Damage(report) => report.to_string(),
         });
         Ok::<(), StoreError>(())
     });

@@ -5,13 +5,13 @@ use crate::protocol::text_block::plain_text;
 
 /// The content of a message.
 #[derive(Debug, Default)]
-pub(super) struct Blocks {
+pub(super) struct MessageContent {
     blocks: Vec<String>,
     /// If the last block has only text: where its text ends, and the id of its message.
     open: Option<(usize, String)>,
 }
 
-impl Blocks {
+impl MessageContent {
     /// Adds a block of the message with this id, as JSON text of one object. `budget` is how many
     /// more bytes are allowed, and is reduced. Returns false if the block is too long.
     pub(super) fn add(&mut self, block: &str, message: &str, budget: &mut usize) -> bool {
@@ -67,7 +67,7 @@ fn parts_a_pair(before: &str, after: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn array(blocks: &Blocks) -> String {
+    fn array(blocks: &MessageContent) -> String {
         let mut text = String::new();
         blocks.write(&mut text);
         text
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn text_of_one_message_is_joined_and_nothing_else() {
-        let mut blocks = Blocks::default();
+        let mut blocks = MessageContent::default();
         for (block, message) in [
             (r#"{"type":"text","text":"a\u00e9"}"#, "1"),
             (r#"{ "text" : "b" , "type":"text"}"#, "1"),
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn what_is_beyond_the_budget_is_left_out() {
         let block = r#"{"type":"text","text":"abc"}"#;
-        let mut blocks = Blocks::default();
+        let mut blocks = MessageContent::default();
         let mut budget = block.len() + 2;
         assert!(blocks.add(block, "", &mut budget));
         assert_eq!(budget, 2);

@@ -4,17 +4,17 @@ use crate::json;
 
 /// The tool calls of a turn, in the order in which they began.
 #[derive(Debug, Default)]
-pub(super) struct Calls(Vec<Call>);
+pub(super) struct TurnCalls(Vec<CallFields>);
 
 #[derive(Debug)]
-struct Call {
+struct CallFields {
     /// The JSON text of its id.
     id: String,
     /// Names of fields, still escaped, and values.
     fields: Vec<(String, String)>,
 }
 
-impl Calls {
+impl TurnCalls {
     /// Applies a `tool_call` or `tool_call_update` as the protocol specifies: a field that is given
     /// replaces the one before. `null` leaves a field unchanged, except for raw input and output,
     /// where it is a value. `budget` is how many more bytes are allowed, and is reduced. Returns
@@ -29,7 +29,7 @@ impl Calls {
         let at = self.0.iter().position(|call| call.id == id);
         let at = at.unwrap_or_else(|| {
             let fields = Vec::new();
-            self.0.push(Call {
+            self.0.push(CallFields {
                 id: id.to_owned(),
                 fields,
             });
@@ -70,7 +70,7 @@ impl Calls {
     }
 }
 
-impl Call {
+impl CallFields {
     fn write(&self, text: &mut String) {
         for (number, (name, value)) in self.fields.iter().enumerate() {
             let before = if number == 0 { "{\"" } else { ",\"" };
@@ -98,7 +98,7 @@ impl Call {
 mod tests {
     use super::*;
 
-    fn array(calls: &Calls) -> String {
+    fn array(calls: &TurnCalls) -> String {
         let mut text = String::new();
         calls.write(&mut text);
         text
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn updates_are_applied_to_their_call() {
-        let mut calls = Calls::default();
+        let mut calls = TurnCalls::default();
         let mut budget = 1000;
         for update in [
             r#"{"sessionUpdate":"tool_call","toolCallId":"a","title":"A","rawInput":{"n":1.50,"n":-0},"content":[1]}"#,
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_field_beyond_the_budget_stays_as_it_was() {
-        let mut calls = Calls::default();
+        let mut calls = TurnCalls::default();
         let mut budget = 20;
         assert!(calls.apply(r#"{"toolCallId":"a","x":"12345678"}"#, &mut budget));
         assert_eq!(budget, 7);

@@ -6,8 +6,8 @@ use crate::protocol::update::call_id;
 use crate::record::{InVersion1, Kind, Record};
 use crate::store::LogReader;
 
-use super::call::Calls;
-use super::turns::{Stopped, read};
+use super::call::TurnCalls;
+use super::turns::{TurnsError, read};
 
 /// A tool call of a session or of one of its subagents.
 #[derive(Debug)]
@@ -24,8 +24,8 @@ pub fn one_call(
     id: &str,
     longest: usize,
     cancelled: &dyn Fn() -> bool,
-) -> Result<Option<OneCall>, Stopped> {
-    let (mut calls, mut budget, mut whole) = (Calls::default(), longest, true);
+) -> Result<Option<OneCall>, TurnsError> {
+    let (mut calls, mut budget, mut whole) = (TurnCalls::default(), longest, true);
     let mut take = |record: &Record<'_>| {
         let payload = record.payload;
         let update = match record.kind {

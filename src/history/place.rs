@@ -9,7 +9,7 @@ use crate::sys::SessionId;
 
 /// The beginning of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct TurnPosition {
     /// How many turns come before the one at `offset`.
     pub(super) turn: u64,
     /// The byte offset in the log where its first record begins.
@@ -19,7 +19,7 @@ pub struct Place {
     pub(super) next: bool,
 }
 
-impl Place {
+impl TurnPosition {
     /// The beginning of a session.
     pub const START: Self = Self {
         turn: 0,
@@ -60,14 +60,14 @@ mod tests {
     fn reads_back_for_its_own_session_only() {
         let (id, other) = (RandomIds.session(), RandomIds.session());
         for (turn, offset, next) in [(0, 0, false), (7, 4096, true), (u64::MAX, u64::MAX, true)] {
-            let place = Place { turn, offset, next };
+            let place = TurnPosition { turn, offset, next };
             let cursor = place.cursor(&id);
-            assert_eq!(Place::parse(&cursor, &id), Some(place));
-            assert_eq!(Place::parse(&cursor, &other), None);
+            assert_eq!(TurnPosition::parse(&cursor, &id), Some(place));
+            assert_eq!(TurnPosition::parse(&cursor, &other), None);
         }
         for bad in ["", "q", "é0-0", "q1", "a----"] {
             let cursor = cursor::seal(bad, &scope(&id));
-            assert_eq!(Place::parse(&cursor, &id), None, "{bad}");
+            assert_eq!(TurnPosition::parse(&cursor, &id), None, "{bad}");
         }
     }
 }

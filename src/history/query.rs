@@ -3,7 +3,7 @@
 use crate::index::Search;
 use crate::sys::SessionId;
 
-use super::place::Place;
+use super::place::TurnPosition;
 
 /// The maximum number of sessions, or turns, in one answer.
 pub const MAX_RESULTS: usize = 1000;
@@ -84,7 +84,7 @@ pub enum Begin {
     /// The one that is this many turns from the end: 1 is the last one.
     End(u64),
     /// The one where an earlier page ended.
-    Place(Place),
+    Place(TurnPosition),
 }
 
 impl TurnsParams {
@@ -93,7 +93,7 @@ impl TurnsParams {
         let offset = offset(self.offset, self.cursor.is_some(), -MAX_OFFSET)?;
         let begin = match (self.cursor, offset) {
             (Some(cursor), _) => Begin::Place(
-                Place::parse(&cursor, id)
+                TurnPosition::parse(&cursor, id)
                     .ok_or("`cursor` is not one that this session has given out")?,
             ),
             (None, Some(offset @ ..0)) => Begin::End(offset.unsigned_abs()),

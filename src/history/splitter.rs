@@ -9,12 +9,12 @@ use crate::protocol::update::name;
 use crate::protocol::{Role, UpdateKind};
 use crate::record::{InVersion1, Kind, OpenTurns, Record};
 
-use super::place::Place;
+use super::place::TurnPosition;
 use super::turn::message_id;
 
 /// The beginning of a turn.
 #[derive(Clone, Copy, Debug)]
-pub struct Start<'a> {
+pub struct TurnStart<'a> {
     /// Its number among all turns of the session, from 0.
     pub number: u64,
     /// The speaker: the user or the agent.
@@ -22,7 +22,7 @@ pub struct Start<'a> {
     /// The time of its first record.
     pub at: &'a str,
     /// The position of its first record.
-    pub(super) place: Place,
+    pub(super) place: TurnPosition,
     /// Whether the turn before it has not ended.
     pub(super) previous_open: bool,
 }
@@ -30,7 +30,7 @@ pub struct Start<'a> {
 /// Receives the turns of a log.
 pub trait TurnSink {
     /// A turn begins. If this breaks, nothing of the turn is read.
-    fn begin(&mut self, turn: Start<'_>) -> ControlFlow<()>;
+    fn begin(&mut self, turn: TurnStart<'_>) -> ControlFlow<()>;
 
     /// Whether the content of the current turn is needed.
     fn wants_content(&self) -> bool {
@@ -73,7 +73,7 @@ pub struct TurnSplitter {
 
 impl TurnSplitter {
     /// A splitter for the records from this position on.
-    pub fn new(place: Place) -> Self {
+    pub fn new(place: TurnPosition) -> Self {
         Self {
             next: place.turn,
             due: false,
@@ -223,19 +223,19 @@ impl TurnSplitter {
         let answers = role == Role::Agent && self.role == Some(Role::User);
         let place = if answers {
             // An answer may have no record, so it is found by its prompt.
-            Place {
+            TurnPosition {
                 turn: self.current(),
                 offset: self.begun,
                 next: true,
             }
         } else {
-            Place {
+            TurnPosition {
                 turn: self.next,
                 offset,
                 next: false,
             }
         };
-        sink.begin(Start {
+        sink.begin(TurnStart {
             number: self.next,
             role,
             at: &self.at,

@@ -101,7 +101,7 @@ pub struct Stats {
 
 impl Stats {
     /// The statistics of a session, from its turns that began at this time or later.
-    pub fn of(turns: &[Turn], since: &str) -> Self {
+    pub fn of(turns: &[TurnStats], since: &str) -> Self {
         let mut stats = Self::default();
         for turn in turns.iter().filter(|turn| turn.at.as_str() >= since) {
             stats.count(turn);
@@ -110,7 +110,7 @@ impl Stats {
     }
 
     /// Adds the numbers of a turn of the only session to each of its groups.
-    fn count(&mut self, turn: &Turn) {
+    fn count(&mut self, turn: &TurnStats) {
         let day = Timestamp::parse(&turn.at).map(Timestamp::local_day);
         let day = day.unwrap_or_default();
         let groups = [
@@ -163,7 +163,7 @@ impl Stats {
 
 /// A turn of a session: its numbers, and the groups to which it belongs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Turn {
+pub struct TurnStats {
     /// When it began.
     at: String,
     agent: String,
@@ -172,10 +172,10 @@ pub struct Turn {
     numbers: Numbers,
 }
 
-impl Turn {
+impl TurnStats {
     /// The turns of a session, from its log.
     pub fn all(reader: &mut LogReader) -> Result<Vec<Self>, StoreError> {
-        let mut session = Session::new(reader);
+        let mut session = SessionFold::new(reader);
         while let Some(entry) = reader.next()? {
             session.record(&entry.record);
         }
@@ -185,8 +185,8 @@ impl Turn {
 
 /// The turns of a session while its log is read.
 #[derive(Debug)]
-struct Session {
-    turns: Vec<Turn>,
+struct SessionFold {
+    turns: Vec<TurnStats>,
     agent: String,
     folder: String,
     activity: Activity,
@@ -196,7 +196,7 @@ struct Session {
     cost: BTreeMap<String, f64>,
 }
 
-impl Session {
+impl SessionFold {
     fn new(reader: &LogReader) -> Self {
         let header = reader.header();
         Self {
@@ -252,7 +252,7 @@ impl Session {
 
     fn begin(&mut self, at: &str) {
         let named = |name: &str| if name.is_empty() { UNKNOWN } else { name }.to_owned();
-        self.turns.push(Turn {
+        self.turns.push(TurnStats {
             at: at.to_owned(),
             agent: named(&self.agent),
             model: named(self.activity.model.as_deref().unwrap_or_default()),

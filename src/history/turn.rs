@@ -3,18 +3,18 @@
 use crate::json::{self, Object};
 use crate::protocol::{Role, UpdateKind};
 
-use super::block::Blocks;
-use super::call::Calls;
+use super::block::MessageContent;
+use super::call::TurnCalls;
 
 /// A turn, as far as its records have been read.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct TurnFold {
     role: Role,
     at: String,
     message_id: Option<String>,
-    content: Blocks,
-    thoughts: Blocks,
-    calls: Calls,
+    content: MessageContent,
+    thoughts: MessageContent,
+    calls: TurnCalls,
     /// The entries of the last plan.
     plan: Option<String>,
     /// The payload of the record that ended it.
@@ -23,16 +23,16 @@ pub(super) struct Turn {
     truncated: bool,
 }
 
-impl Turn {
+impl TurnFold {
     /// A turn that began at this time, in a record's format. It holds at most `longest` bytes.
     pub(super) fn new(role: Role, at: &str, longest: usize) -> Self {
         Self {
             role,
             at: at.to_owned(),
             message_id: None,
-            content: Blocks::default(),
-            thoughts: Blocks::default(),
-            calls: Calls::default(),
+            content: MessageContent::default(),
+            thoughts: MessageContent::default(),
+            calls: TurnCalls::default(),
             plan: None,
             end: String::new(),
             budget: longest,

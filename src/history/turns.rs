@@ -8,9 +8,9 @@ use crate::protocol::{Role, UpdateKind};
 use crate::record::Kind;
 use crate::store::{DamageReport, LogReader, PositionedRecord, StoreError};
 
-use super::place::Place;
-use super::splitter::{Start, TurnSink, TurnSplitter};
-use super::turn::{Turn, end_members};
+use super::place::TurnPosition;
+use super::splitter::{TurnSink, TurnSplitter, TurnStart};
+use super::turn::{TurnFold, end_members};
 
 /// The maximum length of a page in bytes, unless it is a single turn that is longer.
 const PAGE: usize = 8 * 1024 * 1024;
@@ -20,20 +20,20 @@ const CHECK_INTERVAL: u64 = 1024;
 
 /// A page of turns.
 #[derive(Debug)]
-pub struct Page {
+pub struct TurnsPage {
     /// The turns, as a JSON array behind the text that was given.
     pub text: String,
     /// The number of the first turn that was requested.
     pub first: u64,
     /// Where the next page begins; none if this is the last one.
-    pub next: Option<Place>,
+    pub next: Option<TurnPosition>,
     /// Damage that was found in the log while this page was read.
     pub damage: Vec<DamageReport>,
 }
 
 /// Why there is no page.
 #[derive(Debug, thiserror::Error)]
-pub enum Stopped {
+pub enum TurnsError {
     /// The request was cancelled.
     #[error("the request was cancelled")]
     Cancelled,
@@ -43,10 +43,10 @@ pub enum Stopped {
 }
 
 /// How many turns a session has. `cancelled` is called now and then.
-pub fn count(reader: &mut LogReader, cancelled: &dyn Fn() -> bool) -> Result<u64, Stopped> {
-    let mut splitter = TurnSplitter::new(Place::START);
+pub fn count(reader: &mut LogReader, cancelled: &dyn Fn() -> bool) -> Result<u64, TurnsError> {
+    let mut splitter = TurnSplitter::new(TurnPosition::START);
     // The limit is never reached, since no turn is returned.
-    let mut page = PageBuilder::new(u64::MAX, 1, 0, String::new());
+    let mut page = TurnsPageBuilder::new(u64::MAX, 1, 0, String::new());
     _ = read(reader, cancelled, |entry| {
         splitter.record(&entry.record, entry.offset, &mut page)
     })?;
@@ -59,17 +59,17 @@ pub fn count(reader: &mut LogReader, cancelled: &dyn Fn() -> bool) -> Result<u64
 /// behind `text`, so that nobody copies them. `cancelled` is called now and then.
 pub fn page(
     reader: &mut LogReader,
-    (place, skip): (Place, u64),
+    (place, skip): (TurnPosition, u64),
     limit: usize,
     longest: usize,
     text: String,
     cancelled: &dyn Fn() -> bool,
-) -> Result<Page, Stopped> {
+) -> Result<TurnsPage, TurnsError> {
     let first = (place.turn)
         .saturating_add(u64::from(place.next))
         .saturating_add(skip);
     let mut splitter = TurnSplitter::new(place);
-    let mut page = PageBuilder::new(first, limit, longest, text);
+    let mut page = TurnsPageBuilder::new(first, limit, longest, text);
     if limit > 0 {
         reader.seek(place.offset);
         let full = read(reader, cancelled, |entry| {
@@ -97,7 +97,7 @@ pub fn page(
             }
         })?;
     }
-    Ok(Page {
+    Ok(TurnsPage {
         text: page.out + "]",
         first,
         next: page.next,
@@ -110,12 +110,12 @@ pub(super) fn read(
     reader: &mut LogReader,
     cancelled: &dyn Fn() -> bool,
     mut visit: impl FnMut(&PositionedRecord<'_>) -> ControlFlow<()>,
-) -> Result<ControlFlow<()>, Stopped> {
+) -> Result<ControlFlow<()>, TurnsError> {
     let mut records = 0_u64;
     while let Some(entry) = reader.next()? {
         records += 1;
         if records.is_multiple_of(CHECK_INTERVAL) && cancelled() {
-            return Err(Stopped::Cancelled);
+            return Err(TurnsError::Cancelled);
         }
         if visit(&entry).is_break() {
             return Ok(ControlFlow::Break(()));
@@ -126,7 +126,7 @@ pub(super) fn read(
 
 /// Collects the turns of a page.
 #[derive(Debug)]
-struct PageBuilder {
+struct TurnsPageBuilder {
     /// The first turn to return.
     first: u64,
     limit: usize,
@@ -134,9 +134,9 @@ struct PageBuilder {
     longest: usize,
     /// The number and the position of the current turn.
     number: u64,
-    place: Place,
+    place: TurnPosition,
     /// The current turn, if it is to be returned.
-    current: Option<Turn>,
+    current: Option<TurnFold>,
     /// Turns of the agent that are in the page and have not ended: the number, and where to insert
     /// the members that say how it ended.
     unended: Vec<(u64, usize)>,
@@ -144,10 +144,10 @@ struct PageBuilder {
     /// Where the turns begin in it.
     begin: usize,
     count: usize,
-    next: Option<Place>,
+    next: Option<TurnPosition>,
 }
 
-impl PageBuilder {
+impl TurnsPageBuilder {
     fn new(first: u64, limit: usize, longest: usize, text: String) -> Self {
         let out = text + "[";
         Self {
@@ -155,7 +155,7 @@ impl PageBuilder {
             limit,
             longest,
             number: 0,
-            place: Place::START,
+            place: TurnPosition::START,
             current: None,
             unended: Vec::new(),
             begin: out.len(),
@@ -195,8 +195,8 @@ impl PageBuilder {
     }
 }
 
-impl TurnSink for PageBuilder {
-    fn begin(&mut self, turn: Start<'_>) -> ControlFlow<()> {
+impl TurnSink for TurnsPageBuilder {
+    fn begin(&mut self, turn: TurnStart<'_>) -> ControlFlow<()> {
         self.add_current(turn.previous_open)?;
         if self.count >= self.limit || self.len() >= PAGE {
             self.next = Some(turn.place);
@@ -205,7 +205,7 @@ impl TurnSink for PageBuilder {
         self.number = turn.number;
         self.place = turn.place;
         let wanted = turn.number >= self.first;
-        self.current = wanted.then(|| Turn::new(turn.role, turn.at, self.longest));
+        self.current = wanted.then(|| TurnFold::new(turn.role, turn.at, self.longest));
         ControlFlow::Continue(())
     }
 

@@ -46,10 +46,10 @@ fn read(store: &Store, id: &SessionId, params: TurnsParams) -> (Vec<Value>, Opti
     let query = params.check(id).unwrap();
     let begin = match query.begin {
         Begin::Place(place) => (place, 0),
-        Begin::Number(number) => (Place::START, number),
+        Begin::Number(number) => (TurnPosition::START, number),
         Begin::End(back) => {
             let turns = count(&mut store.read(id).unwrap(), &|| false).unwrap();
-            (Place::START, turns.saturating_sub(back))
+            (TurnPosition::START, turns.saturating_sub(back))
         }
     };
     let limit = query.limit.unwrap_or(usize::MAX);
@@ -234,13 +234,13 @@ fn reading_can_be_cancelled() {
     let mut reader = store.read(&id).unwrap();
     let stopped = page(
         &mut reader,
-        (Place::START, 0),
+        (TurnPosition::START, 0),
         1000,
         LONGEST,
         String::new(),
         &|| true,
     );
-    assert!(matches!(stopped, Err(Stopped::Cancelled)));
+    assert!(matches!(stopped, Err(TurnsError::Cancelled)));
 }
 
 #[test]

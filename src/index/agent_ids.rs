@@ -10,7 +10,7 @@ use rusqlite::{OptionalExtension, Result, Transaction, params_from_iter};
 use crate::record::AgentSessionId;
 use crate::sys::SessionId;
 
-use super::catalog::{Catalog, ListError, Page};
+use super::catalog::{Catalog, ListError, SessionPage};
 use super::{session_rows, tool_rows};
 
 impl Catalog {
@@ -27,7 +27,7 @@ impl Catalog {
     }
 
     /// Adds the agents' ids of the sessions to a page, each session's oldest first.
-    pub fn add_agent_ids(&self, page: &mut Page) -> Result<(), ListError> {
+    pub fn add_agent_ids(&self, page: &mut SessionPage) -> Result<(), ListError> {
         let sessions = page.sessions.iter().map(|listed| &listed.id);
         let ids = sessions.collect::<Vec<_>>();
         let known = match &self.remote {

@@ -11,8 +11,8 @@ use crate::record::ActivityState;
 use crate::store::{Store, StoreError};
 use crate::sys::{SessionId, Sys, lock};
 
-use super::cursor::{self, Position};
-use super::database::{Database, DatabaseError};
+use super::cursor::{self, CursorPosition};
+use super::database::{CatalogDatabase, DatabaseError};
 use super::filter::Filter;
 use super::generation::Generation;
 use super::logs::Logs;
@@ -21,10 +21,10 @@ use super::refresh::Refresh;
 use super::remote::{self, Remote};
 use super::reports::Reporter;
 use super::search::Search;
-use super::session_rows::{self, Compared, Row, Window};
+use super::session_rows::{self, CatalogRow, Compared, RowWindow};
 use super::snippets::add_snippets;
 use super::summary::Summary;
-use super::tool_rows::{self, Tools};
+use super::tool_rows::{self, ToolTexts};
 use super::word_rows;
 
 /// How often a list starts over because another process emptied the catalog or kept it locked,
@@ -45,14 +45,14 @@ const BY_ID: i64 = 1000;
 
 /// The catalog of a store.
 pub struct Catalog {
-    pub(super) database: Arc<Database>,
+    pub(super) database: Arc<CatalogDatabase>,
     pub(super) reporter: Reporter,
     pub(super) generation: Arc<Mutex<Generation>>,
     pub(super) logs: Logs,
     pub(super) sys: Sys,
     /// The tools whose conversations are listed, too.
     pub(super) tools: Vec<String>,
-    pub(super) reader: Option<Arc<dyn Tools>>,
+    pub(super) reader: Option<Arc<dyn ToolTexts>>,
     /// The database of the store, if it answers lists.
     pub(super) remote: Option<Box<dyn Remote>>,
     /// Held while names are compared, so that two lists do not do the same work.
@@ -72,7 +72,7 @@ pub struct Catalog {
 
 /// Part of a list, newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Page {
+pub struct SessionPage {
     /// The sessions.
     pub sessions: Vec<Listed>,
     /// Where the next page begins; absent on the last page.
@@ -83,7 +83,7 @@ pub struct Page {
     pub complete: bool,
 }
 
-impl Page {
+impl SessionPage {
     /// The only page of an empty list.
     pub fn empty() -> Self {
         Self {
@@ -129,7 +129,7 @@ impl Catalog {
         let path = store.catalog();
         let path = path.and_then(|path| sys.disk.native_path(path));
         let generation = Generation::new(path.as_deref());
-        let database = Arc::new(Database::new(path, sys.clone()));
+        let database = Arc::new(CatalogDatabase::new(path, sys.clone()));
         Self {
             reporter: Reporter::new(database.clone()),
             database,
@@ -151,7 +151,7 @@ impl Catalog {
     /// Adds the conversations of these tools to the lists, as far as [`put_files`](Self::put_files)
     /// has reported them.
     #[must_use]
-    pub fn with_tools(mut self, tools: Arc<dyn Tools>) -> Self {
+    pub fn with_tools(mut self, tools: Arc<dyn ToolTexts>) -> Self {
         self.tools = tools.names();
         self.reader = Some(tools);
         self
@@ -163,7 +163,7 @@ impl Catalog {
         filter: &Filter,
         cursor: Option<&str>,
         limit: usize,
-    ) -> Result<Page, ListError> {
+    ) -> Result<SessionPage, ListError> {
         let after = match cursor {
             Some(cursor) => Some(cursor::decode(cursor, filter).ok_or(ListError::Cursor)?),
             None => None,
@@ -172,19 +172,24 @@ impl Catalog {
     }
 
     /// The part of the list that begins with the entry number `offset`, counted from 0.
-    pub fn list_at(&self, filter: &Filter, offset: u64, limit: usize) -> Result<Page, ListError> {
+    pub fn list_at(
+        &self,
+        filter: &Filter,
+        offset: u64,
+        limit: usize,
+    ) -> Result<SessionPage, ListError> {
         self.page(filter, None, offset, limit)
     }
 
     fn page(
         &self,
         filter: &Filter,
-        after: Option<&Position>,
+        after: Option<&CursorPosition>,
         offset: u64,
         limit: usize,
-    ) -> Result<Page, ListError> {
+    ) -> Result<SessionPage, ListError> {
         let limit = limit.max(1);
-        let window = Window {
+        let window = RowWindow {
             after,
             offset,
             // An additional row shows whether there is a next page.
@@ -235,7 +240,7 @@ impl Catalog {
         };
         let last = rows.last().filter(|_| more);
         let next_cursor = last.map(|row| cursor::cursor_after(&row.id, &row.summary, filter));
-        Ok(Page {
+        Ok(SessionPage {
             sessions: rows
                 .into_iter()
                 .enumerate()
@@ -251,7 +256,7 @@ impl Catalog {
     }
 
     /// The text around the words that were found. A search succeeds without it.
-    fn snippets(&self, rows: &[Row], search: &Search) -> BTreeMap<usize, String> {
+    fn snippets(&self, rows: &[CatalogRow], search: &Search) -> BTreeMap<usize, String> {
         let snippets = self.refresh().snippets(rows, search);
         snippets.unwrap_or_else(|error| {
             tracing::debug!(%error, "cannot show where words were found");
@@ -492,7 +497,7 @@ impl Catalog {
     }
 }
 
-pub(super) fn listed(row: Row) -> Listed {
+pub(super) fn listed(row: CatalogRow) -> Listed {
     Listed {
         id: row.id,
         summary: row.summary,

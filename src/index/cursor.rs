@@ -16,21 +16,21 @@ const MAX_TEXT: usize = 16 * 1024;
 
 /// The content of a cursor, so that one form is not accepted as the other.
 #[derive(Clone, Copy, Debug)]
-enum Form {
+enum CursorForm {
     Position,
     Sealed,
 }
 
 /// The last entry of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Position {
+pub(super) struct CursorPosition {
     /// The entry's time, by which the list is sorted.
     pub(super) at: String,
     /// The entry's session, which orders entries with the same time.
     pub(super) id: SessionId,
 }
 
-impl Position {
+impl CursorPosition {
     /// The position of a session in a list with this order.
     pub(super) fn of(id: &SessionId, summary: &Summary, order: Order) -> Self {
         Self {
@@ -42,31 +42,31 @@ impl Position {
 
 /// The cursor for the entries after this session, in the list with this filter.
 pub fn cursor_after(id: &SessionId, summary: &Summary, filter: &Filter) -> String {
-    encode(&Position::of(id, summary, filter.order), filter)
+    encode(&CursorPosition::of(id, summary, filter.order), filter)
 }
 
 /// A cursor that holds any text, for lists that combine ours with others. It is valid for this
 /// filter only. None if the text is too long.
 pub fn seal(text: &str, filter: &Filter) -> Option<String> {
-    (text.len() <= MAX_TEXT).then(|| cursor::seal(text, &scope(Form::Sealed, filter)))
+    (text.len() <= MAX_TEXT).then(|| cursor::seal(text, &scope(CursorForm::Sealed, filter)))
 }
 
 /// The text of a cursor that [`seal`] made for this filter.
 pub fn unseal(cursor: &str, filter: &Filter) -> Option<String> {
-    cursor::open(cursor, &scope(Form::Sealed, filter))
+    cursor::open(cursor, &scope(CursorForm::Sealed, filter))
 }
 
 /// The cursor for the entries after `position`, in the list with this filter.
-pub(super) fn encode(position: &Position, filter: &Filter) -> String {
+pub(super) fn encode(position: &CursorPosition, filter: &Filter) -> String {
     let text = format!("{} {}", position.id, position.at);
-    cursor::seal(&text, &scope(Form::Position, filter))
+    cursor::seal(&text, &scope(CursorForm::Position, filter))
 }
 
 /// Reads a cursor that [`encode`] made for this filter.
-pub(super) fn decode(cursor: &str, filter: &Filter) -> Option<Position> {
-    let text = cursor::open(cursor, &scope(Form::Position, filter))?;
+pub(super) fn decode(cursor: &str, filter: &Filter) -> Option<CursorPosition> {
+    let text = cursor::open(cursor, &scope(CursorForm::Position, filter))?;
     let (id, at) = text.split_once(' ')?;
-    Some(Position {
+    Some(CursorPosition {
         at: at.to_owned(),
         id: SessionId::parse(id)?,
     })
@@ -74,7 +74,7 @@ pub(super) fn decode(cursor: &str, filter: &Filter) -> Option<Position> {
 
 /// The list that a cursor belongs to, as text. `since` moves with the clock from page to page, so
 /// it is left out.
-fn scope(form: Form, filter: &Filter) -> String {
+fn scope(form: CursorForm, filter: &Filter) -> String {
     let terms = filter.search.as_ref().map(Search::terms);
     let mut scope = format!("{form:?} {:?} {:?} {terms:?}", filter.cwd, filter.archived);
     if filter.order == Order::Prompted {
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn reads_back_for_its_own_filter_only() {
-        let position = Position {
+        let position = CursorPosition {
             at: "2026-11-21T08:30:00.123Z".into(),
             id: RandomIds.session(),
         };
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(unseal(&sealed, &filter), Some(text));
         assert_eq!(unseal(&sealed, &other), None);
         assert_eq!(decode(&sealed, &filter), None);
-        let position = Position {
+        let position = CursorPosition {
             at: String::new(),
             id: RandomIds.session(),
         };

@@ -19,7 +19,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 use crate::sys::descriptors::are_exhausted;
 use crate::sys::{Sys, lock};
 
-use super::ownership::{self, APPLICATION_ID, Claim, NotOurs};
+use super::ownership::{self, APPLICATION_ID, FileOwnership, NotOurs};
 use super::schema;
 
 /// How long to wait for another process's lock. Its writes take milliseconds, and sessions wait.
@@ -46,7 +46,7 @@ const MOST_AVOIDED: Duration = Duration::from_mins(5);
 const SOON: Duration = Duration::from_mins(1);
 
 /// A database that is always available: it falls back to memory.
-pub(super) struct Database {
+pub(super) struct CatalogDatabase {
     /// None if it is kept in memory from the beginning.
     file: Option<Arc<DatabaseFile>>,
     sys: Sys,
@@ -91,14 +91,14 @@ struct DatabaseFile {
 /// The connection, while no operation has it.
 #[derive(Default)]
 struct Slot {
-    state: Mutex<State>,
+    state: Mutex<SlotState>,
     /// Notified when the state changes.
     changed: Condvar,
     is_compacting: AtomicBool,
 }
 
 #[derive(Default)]
-enum State {
+enum SlotState {
     #[default]
     Closed,
     /// A thread opens the file.
@@ -113,7 +113,7 @@ enum State {
 
 /// The connection of an operation, which is given back when this is dropped.
 struct Taken<'a> {
-    state: State,
+    state: SlotState,
     slot: &'a Slot,
 }
 
@@ -124,7 +124,7 @@ impl Drop for Taken<'_> {
 }
 
 impl Slot {
-    fn put(&self, state: State) {
+    fn put(&self, state: SlotState) {
         *lock(&self.state) = state;
         self.changed.notify_all();
     }
@@ -171,7 +171,7 @@ pub enum DatabaseError {
 
 type Result<T> = std::result::Result<T, DatabaseError>;
 
-impl Database {
+impl CatalogDatabase {
     /// A database in the file at `path`, or in memory. Does no I/O yet.
     pub(super) fn new(path: Option<PathBuf>, sys: Sys) -> Self {
         let file = path.map(|path| {
@@ -224,7 +224,7 @@ impl Database {
     /// in the files beside it. Fails if another process keeps using it.
     pub(super) fn compact(&self) -> Result<()> {
         let mut taken = self.take(None)?.ok_or(DatabaseError::Late)?;
-        let State::File(connection, _) = &mut taken.state else {
+        let SlotState::File(connection, _) = &mut taken.state else {
             return match &self.file {
                 Some(file)
                     if file
@@ -259,7 +259,7 @@ impl Database {
     pub(super) fn empty_wal(&self) -> Result<()> {
         match &self.take(Some(WAITS))? {
             Some(Taken {
-                state: State::File(connection, _),
+                state: SlotState::File(connection, _),
                 ..
             }) => Ok(schema::empty_wal(connection).map(|_| ())?),
             _ => Ok(()),
@@ -281,7 +281,7 @@ impl Database {
     /// process.
     pub(super) fn abandon_file(&self) -> Result<()> {
         let mut taken = self.take(None)?.ok_or(DatabaseError::Late)?;
-        taken.state = State::Memory(in_memory(&self.sys)?);
+        taken.state = SlotState::Memory(in_memory(&self.sys)?);
         self.set_private(true);
         Ok(())
     }
@@ -327,7 +327,7 @@ impl Database {
     ) -> Result<T> {
         let mut repairs = 0;
         loop {
-            let is_private = matches!(taken.state, State::Memory(_));
+            let is_private = matches!(taken.state, SlotState::Memory(_));
             self.set_private(is_private);
             // The database that was used meanwhile is kept for as long as it may be needed again.
             let is_needed = lock(&self.avoidance).is_some_and(|last| last.until.elapsed() < SOON);
@@ -335,8 +335,8 @@ impl Database {
                 meanwhile.take();
             }
             let unusable = match &mut taken.state {
-                State::Memory(connection) => return attempt(connection, behavior, &mut op),
-                State::File(connection, _) => match attempt(connection, behavior, &mut op) {
+                SlotState::Memory(connection) => return attempt(connection, behavior, &mut op),
+                SlotState::File(connection, _) => match attempt(connection, behavior, &mut op) {
                     Err(error) if error.is_damage() && repairs < REPAIRS => {
                         repairs += 1;
                         let file = self.file.as_ref();
@@ -355,7 +355,7 @@ impl Database {
                 if let Some(file) = &self.file {
                     file.warn_unusable(&error);
                 }
-                taken.state = State::Memory(in_memory(&self.sys)?);
+                taken.state = SlotState::Memory(in_memory(&self.sys)?);
             }
         }
     }
@@ -372,27 +372,27 @@ impl Database {
         let mut state = lock(&self.slot.state);
         let mut since = Instant::now();
         loop {
-            match std::mem::replace(&mut *state, State::Taken) {
-                State::File(connection, identity) => {
+            match std::mem::replace(&mut *state, SlotState::Taken) {
+                SlotState::File(connection, identity) => {
                     if self.file.as_ref().map(|file| Identity::of(&file.path)) == Some(identity) {
-                        let state = State::File(connection, identity);
+                        let state = SlotState::File(connection, identity);
                         let slot = &self.slot;
                         return Ok(Some(Taken { state, slot }));
                     }
                     // The file was deleted: no other process would see what is written to it.
-                    *state = State::Closed;
+                    *state = SlotState::Closed;
                 }
-                State::Memory(connection) => {
-                    let state = State::Memory(connection);
+                SlotState::Memory(connection) => {
+                    let state = SlotState::Memory(connection);
                     let slot = &self.slot;
                     return Ok(Some(Taken { state, slot }));
                 }
-                State::Refused(error) => {
-                    *state = State::Closed;
+                SlotState::Refused(error) => {
+                    *state = SlotState::Closed;
                     return Err(error);
                 }
-                State::Closed => *state = self.open()?,
-                busy @ (State::Opening | State::Taken) => {
+                SlotState::Closed => *state = self.open()?,
+                busy @ (SlotState::Opening | SlotState::Taken) => {
                     *state = busy;
                     let patience = patience.map(|patience| {
                         let is_compacting = self.slot.is_compacting.load(Ordering::Relaxed);
@@ -420,15 +420,15 @@ impl Database {
     }
 
     /// Has a thread open the file.
-    fn open(&self) -> Result<State> {
+    fn open(&self) -> Result<SlotState> {
         let Some(file) = self.file.clone() else {
-            return Ok(State::Memory(in_memory(&self.sys)?));
+            return Ok(SlotState::Memory(in_memory(&self.sys)?));
         };
         let slot = Arc::clone(&self.slot);
         let thread = thread::Builder::new().name("catalog-open".to_owned());
         let opened = thread.spawn(move || slot.put(file.open()));
         match opened {
-            Ok(_) => Ok(State::Opening),
+            Ok(_) => Ok(SlotState::Opening),
             Err(error) => Err(DatabaseError::Create(error)),
         }
     }
@@ -450,20 +450,20 @@ fn in_memory(sys: &Sys) -> Result<Connection> {
 
 impl DatabaseFile {
     /// The open file, or a catalog in memory if it cannot be used.
-    fn open(&self) -> State {
+    fn open(&self) -> SlotState {
         #[cfg(test)]
         if let Some(event) = lock(&self.before_opening).take() {
             event();
         }
         let opened = match self.open_file(&self.path) {
-            Ok((connection, identity)) => return State::File(connection, identity),
+            Ok((connection, identity)) => return SlotState::File(connection, identity),
             Err(error) if error.is_busy() || are_exhausted() => Err(error),
             Err(error) => {
                 self.warn_unusable(&error);
-                in_memory(&self.sys).map(State::Memory)
+                in_memory(&self.sys).map(SlotState::Memory)
             }
         };
-        opened.unwrap_or_else(State::Refused)
+        opened.unwrap_or_else(SlotState::Refused)
     }
 
     fn open_file(&self, path: &Path) -> Result<(Connection, Identity)> {
@@ -489,7 +489,7 @@ impl DatabaseFile {
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
         // Otherwise a statement that a partial index may serve is compiled again for each new value.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-        if claim == Claim::Unmarked {
+        if claim == FileOwnership::Unmarked {
             match schema::is_unmarked_catalog(&connection).map_err(DatabaseError::from) {
                 Ok(true) => {}
                 Err(error) if !error.is_damage() => return Err(error),
@@ -502,13 +502,13 @@ impl DatabaseFile {
             }
             self.warn_damaged(&error);
             self.replace(&mut connection)?;
-            self.prepare(&mut connection, Claim::Ours)?;
+            self.prepare(&mut connection, FileOwnership::Ours)?;
         }
         Ok((connection, identity))
     }
 
-    fn prepare(&self, connection: &mut Connection, claim: Claim) -> Result<()> {
-        if claim == Claim::New {
+    fn prepare(&self, connection: &mut Connection, claim: FileOwnership) -> Result<()> {
+        if claim == FileOwnership::New {
             // Before anything else, so that no database of ours is without the mark.
             connection.pragma_update(None, "application_id", APPLICATION_ID)?;
         }
@@ -643,9 +643,9 @@ impl Identity {
     }
 }
 
-impl fmt::Debug for Database {
+impl fmt::Debug for CatalogDatabase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Database")
+        f.debug_struct("CatalogDatabase")
             .field("path", &self.file.as_ref().map(|file| &file.path))
             .finish_non_exhaustive()
     }

@@ -6,7 +6,7 @@
 
 use rusqlite::{Result, Transaction};
 
-use super::database::{Database, DatabaseError};
+use super::database::{CatalogDatabase, DatabaseError};
 
 /// How many pages of the index one step writes; a page has 4 kB.
 const PAGES: i64 = 256;
@@ -26,7 +26,7 @@ pub(super) fn want(tx: &Transaction<'_>) -> Result<()> {
 }
 
 /// Does one step of erasing; returns whether everything is erased.
-pub(super) fn erase_some(database: &Database) -> std::result::Result<bool, DatabaseError> {
+pub(super) fn erase_some(database: &CatalogDatabase) -> std::result::Result<bool, DatabaseError> {
     if database.read(state)? == NOTHING {
         return Ok(true);
     }

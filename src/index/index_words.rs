@@ -12,8 +12,8 @@ use crate::sys::SessionId;
 
 use super::catalog::{Catalog, ListError};
 use super::refresh::{Refresh, read_all};
-use super::session_rows::{self, Row};
-use super::word_rows::{self, Read, State};
+use super::session_rows::{self, CatalogRow};
+use super::word_rows::{self, LogTexts, LogWords};
 
 /// How many unread logs are queried at once.
 const LOGS: usize = 64;
@@ -32,9 +32,9 @@ const WRITTEN_AT_ONCE: usize = 256 * 1024;
 const IN_BACKGROUND: usize = 1024 * 1024;
 
 /// The result of reading a log for its words.
-enum Outcome {
+enum LogReading {
     /// The log was read, perhaps not to its end.
-    Read(Read),
+    Read(LogTexts),
     /// Nothing was appended since it was read.
     Same,
     /// The log cannot be read.
@@ -116,19 +116,19 @@ impl Refresh<'_> {
         }
     }
 
-    fn read_words(self, row: &Row, state: &State) -> Outcome {
+    fn read_words(self, row: &CatalogRow, state: &LogWords) -> LogReading {
         let Ok(Some(len)) = self.logs.store.len_of(&row.id) else {
-            return Outcome::Unreadable;
+            return LogReading::Unreadable;
         };
         if session_rows::int(len) == state.len {
-            return Outcome::Same;
+            return LogReading::Same;
         }
         let known = u64::try_from(state.from).unwrap_or(0);
         // A log that shrank is a different log.
         let anew = len < known;
         let from = if anew { 0 } else { known };
         match self.logs.texts(&row.id, from, OF_A_LOG) {
-            Ok(texts) => Outcome::Read(Read {
+            Ok(texts) => LogReading::Read(LogTexts {
                 len: if texts.open.is_some() {
                     session_rows::int(len)
                 } else {
@@ -139,18 +139,22 @@ impl Refresh<'_> {
             }),
             Err(error) => {
                 tracing::debug!(session = %row.id, %error, "cannot read the words of a log");
-                Outcome::Unreadable
+                LogReading::Unreadable
             }
         }
     }
 
-    fn write_words(self, logs: &[(Row, State)], read: &[Outcome]) -> Result<(), ListError> {
+    fn write_words(
+        self,
+        logs: &[(CatalogRow, LogWords)],
+        read: &[LogReading],
+    ) -> Result<(), ListError> {
         self.database.write(|tx| {
             for ((row, state), outcome) in logs.iter().zip(read) {
                 match outcome {
-                    Outcome::Read(read) => word_rows::add(tx, &row.id, state, read)?,
-                    Outcome::Same => {}
-                    Outcome::Unreadable => word_rows::pass_over(tx, &row.id)?,
+                    LogReading::Read(read) => word_rows::add(tx, &row.id, state, read)?,
+                    LogReading::Same => {}
+                    LogReading::Unreadable => word_rows::pass_over(tx, &row.id)?,
                 }
             }
             Ok(())
@@ -160,8 +164,8 @@ impl Refresh<'_> {
 }
 
 /// How many bytes of a log were read, and whether to its end.
-fn cost(state: &State, outcome: &Outcome) -> (usize, bool) {
-    let Outcome::Read(read) = outcome else {
+fn cost(state: &LogWords, outcome: &LogReading) -> (usize, bool) {
+    let LogReading::Read(read) = outcome else {
         return (0, true);
     };
     let from = if read.anew { 0 } else { state.from };

@@ -24,7 +24,7 @@ pub(super) struct Logs {
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(super) struct Texts {
     /// Text of complete turns, in pieces that do not grow.
-    pub(super) done: Vec<Piece>,
+    pub(super) done: Vec<LogPiece>,
     /// The text after them up to the end of the log, if the end was reached. It may grow.
     pub(super) open: Option<Vec<Passage>>,
     /// The offset in the log, in bytes, where `done` ends.
@@ -33,7 +33,7 @@ pub(super) struct Texts {
 
 /// Text of a part of a log.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub(super) struct Piece {
+pub(super) struct LogPiece {
     /// The text.
     pub(super) passages: Vec<Passage>,
     /// The offset in the log, in bytes, where it ends and the next piece begins.
@@ -126,7 +126,7 @@ impl Logs {
             let long =
                 read >= budget as u64 && (!text.within_message() || read >= 4 * budget as u64);
             if turn_ended || long {
-                texts.done.push(Piece {
+                texts.done.push(LogPiece {
                     passages: text.take(),
                     end: entry.end,
                 });

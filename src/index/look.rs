@@ -11,11 +11,11 @@ use super::agent_ids;
 use super::catalog::{Catalog, ListError, Listed, listed};
 use super::filter::{Archived, Filter};
 use super::remote::Remote;
-use super::session_rows::{self, Row};
+use super::session_rows::{self, CatalogRow};
 
 /// The state of a session in a list without a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum ObservedSession {
     /// An entry, archived or not.
     Listed(Box<Listed>),
     /// Nothing: it was never prompted, has expired, or is another session's in the agent.
@@ -58,7 +58,7 @@ impl Catalog {
         &self,
         ids: &[SessionId],
         since: Option<String>,
-    ) -> Result<BTreeMap<SessionId, Seen>, ListError> {
+    ) -> Result<BTreeMap<SessionId, ObservedSession>, ListError> {
         if let Some(remote) = &self.remote {
             return self.look_in(&**remote, ids, since);
         }
@@ -67,7 +67,8 @@ impl Catalog {
             let rows = ids.iter().map(|id| session_rows::one(tx, id));
             rows.collect::<rusqlite::Result<Vec<_>>>()
         })?;
-        let is_new = |row: &Option<Row>| row.as_ref().is_none_or(|row| row.summary.tool.is_some());
+        let is_new =
+            |row: &Option<CatalogRow>| row.as_ref().is_none_or(|row| row.summary.tool.is_some());
         let new = ids.iter().zip(&known).filter(|(_, row)| is_new(row));
         refresh.read_new(&new.map(|(id, _)| id.clone()).collect::<Vec<_>>())?;
         refresh.read_stale(known.iter().flatten(), false)?;
@@ -89,11 +90,11 @@ impl Catalog {
                 Some(row) => {
                     let mut listed = listed(row);
                     listed.summary.agent_ids = agent_ids;
-                    Seen::Listed(Box::new(listed))
+                    ObservedSession::Listed(Box::new(listed))
                 }
                 // A session whose log cannot be checked may exist.
-                None if matches!(self.logs.store.len_of(id), Ok(None)) => Seen::Gone,
-                None => Seen::Hidden,
+                None if matches!(self.logs.store.len_of(id), Ok(None)) => ObservedSession::Gone,
+                None => ObservedSession::Hidden,
             };
             (id.clone(), seen)
         });
@@ -105,7 +106,7 @@ impl Catalog {
         remote: &dyn Remote,
         ids: &[SessionId],
         since: Option<String>,
-    ) -> Result<BTreeMap<SessionId, Seen>, ListError> {
+    ) -> Result<BTreeMap<SessionId, ObservedSession>, ListError> {
         let filter = Filter {
             archived: Archived::Include,
             since,
@@ -114,9 +115,9 @@ impl Catalog {
         let mut seen = BTreeMap::new();
         for id in ids {
             let seen_now = match remote.listed(id, &filter)? {
-                Some(listed) => Seen::Listed(Box::new(listed)),
-                None if matches!(self.logs.store.len_of(id), Ok(None)) => Seen::Gone,
-                None => Seen::Hidden,
+                Some(listed) => ObservedSession::Listed(Box::new(listed)),
+                None if matches!(self.logs.store.len_of(id), Ok(None)) => ObservedSession::Gone,
+                None => ObservedSession::Hidden,
             };
             seen.insert(id.clone(), seen_now);
         }

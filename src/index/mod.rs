@@ -55,15 +55,15 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-pub use catalog::{Catalog, ListError, Listed, Page};
+pub use catalog::{Catalog, ListError, Listed, SessionPage};
 pub use cursor::{cursor_after, seal, unseal};
 pub use database::DatabaseError;
 pub use filter::{Archived, Filter, Order};
 pub use hits::{Hit, HitCall, Hits, HitsError, Pattern, Query};
-pub use look::Seen;
+pub use look::ObservedSession;
 pub use refresh::read_all;
 pub use reports::BeforeChange;
 pub use search::{Search, Term};
 pub use summary::{Summary, first_title};
 pub use tokens::Tokens;
-pub use tool_rows::{Edition, FileOfTool, MayHave, ReadFile, Tools};
+pub use tool_rows::{Edition, FileOfTool, MayHave, ReadFile, ToolTexts};

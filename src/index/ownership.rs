@@ -22,7 +22,7 @@ const HEAD: usize = 105;
 
 /// The kind of file at the catalog's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Claim {
+pub(super) enum FileOwnership {
     /// The file does not exist or is empty.
     New,
     /// A catalog.
@@ -56,12 +56,12 @@ pub enum NotOurs {
 
 /// Determines what is at `path`. Fails if the file is not ours, or if something other than a
 /// regular file is there or under a name that SQLite would use beside it.
-pub(super) fn claim(disk: &dyn Disk, path: &Path) -> Result<Claim, NotOurs> {
+pub(super) fn claim(disk: &dyn Disk, path: &Path) -> Result<FileOwnership, NotOurs> {
     for suffix in ["-wal", "-shm", "-journal"] {
         is_regular(&beside(path, suffix))?;
     }
     if !is_regular(path)? {
-        return Ok(Claim::New);
+        return Ok(FileOwnership::New);
     }
     let mut head = [0; HEAD];
     let len = read(disk, path, &mut head).map_err(|source| NotOurs::Read {
@@ -69,7 +69,7 @@ pub(super) fn claim(disk: &dyn Disk, path: &Path) -> Result<Claim, NotOurs> {
         source,
     })?;
     if len == 0 {
-        return Ok(Claim::New);
+        return Ok(FileOwnership::New);
     }
     let foreign = || NotOurs::Foreign(path.to_owned());
     if len < HEAD || !head.starts_with(MAGIC) {
@@ -83,8 +83,8 @@ pub(super) fn claim(disk: &dyn Disk, path: &Path) -> Result<Claim, NotOurs> {
     // An unmarked catalog got its version together with its tables.
     let has_tables = head[103..] != [0, 0];
     match application {
-        APPLICATION_ID => Ok(Claim::Ours),
-        0 if version != 0 || !has_tables => Ok(Claim::Unmarked),
+        APPLICATION_ID => Ok(FileOwnership::Ours),
+        0 if version != 0 || !has_tables => Ok(FileOwnership::Unmarked),
         _ => Err(foreign()),
     }
 }

@@ -8,9 +8,9 @@ use crate::sys::{Clock, SessionId, in_parallel};
 
 use super::agent_ids;
 use super::catalog::ListError;
-use super::database::Database;
+use super::database::CatalogDatabase;
 use super::logs::Logs;
-use super::session_rows::{self, Compared, Row};
+use super::session_rows::{self, CatalogRow, Compared};
 use super::summary::Summary;
 use super::word_rows;
 
@@ -34,7 +34,7 @@ const FORGET_MARK_AFTER: u64 = 24 * 60 * 60 * 1000;
 /// The logs and what is known of them.
 #[derive(Clone, Copy)]
 pub(super) struct Refresh<'a> {
-    pub(super) database: &'a Database,
+    pub(super) database: &'a CatalogDatabase,
     pub(super) logs: &'a Logs,
     pub(super) clock: &'a dyn Clock,
 }
@@ -116,7 +116,7 @@ impl Refresh<'_> {
         let found = self.database.read(session_rows::dirty)?;
         self.read_stale(&found, false)?;
         let now = self.now();
-        let forgotten = |row: &&Row| now.abs_diff(row.dirty) > FORGET_MARK_AFTER;
+        let forgotten = |row: &&CatalogRow| now.abs_diff(row.dirty) > FORGET_MARK_AFTER;
         let forgotten: Vec<_> = found.iter().filter(forgotten).collect();
         if !forgotten.is_empty() {
             self.database.write(|tx| {
@@ -198,13 +198,13 @@ impl Refresh<'_> {
     /// behind its log.
     pub(super) fn read_stale<'r>(
         self,
-        found: impl IntoIterator<Item = &'r Row>,
+        found: impl IntoIterator<Item = &'r CatalogRow>,
         all: bool,
     ) -> Result<bool, ListError> {
         // A conversation of another tool has no log.
-        let has_log = |row: &&Row| row.summary.tool.is_none();
-        let behind = |row: &&Row| has_log(row) && (all || self.is_behind(&row.id, row.len));
-        let behind: Vec<&Row> = found.into_iter().filter(behind).collect();
+        let has_log = |row: &&CatalogRow| row.summary.tool.is_none();
+        let behind = |row: &&CatalogRow| has_log(row) && (all || self.is_behind(&row.id, row.len));
+        let behind: Vec<&CatalogRow> = found.into_iter().filter(behind).collect();
         for batch in behind.chunks(BATCH) {
             let read = read_all(batch, |row| self.read_log(&row.id, Some(row)));
             self.database.write(|tx| {
@@ -221,7 +221,7 @@ impl Refresh<'_> {
     }
 
     /// The row for a log; none if it is gone. `old` is the previous row.
-    fn read_log(self, id: &SessionId, old: Option<&Row>) -> Option<Row> {
+    fn read_log(self, id: &SessionId, old: Option<&CatalogRow>) -> Option<CatalogRow> {
         // Before reading: what is appended meanwhile makes the length differ from this one.
         let len = match self.logs.store.len_of(id) {
             Ok(Some(len)) => Ok(len),
@@ -230,8 +230,9 @@ impl Refresh<'_> {
         };
         let read = len.as_ref().map_err(Clone::clone).and_then(|len| {
             // A log that shrank is a different log.
-            let continues =
-                |old: &&Row| old.unreadable.is_none() && (1..=*len).contains(&old.summary.scanned);
+            let continues = |old: &&CatalogRow| {
+                old.unreadable.is_none() && (1..=*len).contains(&old.summary.scanned)
+            };
             let from = old.filter(continues).map(|old| &old.summary);
             let read = self.logs.summarize(id, from);
             read.map_err(|error| error.to_string())
@@ -250,7 +251,7 @@ impl Refresh<'_> {
                 (Summary::default(), Some(reason))
             }
         };
-        Some(Row {
+        Some(CatalogRow {
             id: id.clone(),
             summary,
             len: len.map_or(-1, session_rows::int),

@@ -11,23 +11,23 @@ use crate::record::{AgentSessionId, Field};
 use crate::store::Store;
 use crate::sys::SessionId;
 
-use super::catalog::{ListError, Listed, Page};
+use super::catalog::{ListError, Listed, SessionPage};
 use super::cursor;
 use super::filter::Filter;
 #[cfg(feature = "store-postgres")]
 use super::logs::Logs;
 use super::search::{Search, Term};
-use super::session_rows::{Row, Window};
+use super::session_rows::{CatalogRow, RowWindow};
 use super::summary::Summary;
 #[cfg(feature = "store-postgres")]
-use super::tables::Tables;
-use super::word_rows::Place;
+use super::tables::CatalogTables;
+use super::word_rows::TextLocation;
 
 /// A session that has all words of a search, and where, best first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RankedPlaces {
     pub(super) id: SessionId,
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<TextLocation>,
 }
 
 /// Answers of the database.
@@ -36,7 +36,11 @@ pub(super) trait Remote: Send + Sync {
     fn read_words(&self, budget: usize) -> Result<bool, ListError>;
 
     /// Where in the logs of these sessions the first piece with a term begins.
-    fn places(&self, ids: &[&SessionId], term: &Term) -> Result<Vec<Option<Place>>, ListError>;
+    fn places(
+        &self,
+        ids: &[&SessionId],
+        term: &Term,
+    ) -> Result<Vec<Option<TextLocation>>, ListError>;
 
     /// The sessions that have all words of a search in these fields, or in any if there are none, best
     /// first, at most `most`, with the places of their pieces: where each begins, and where it ends if
@@ -53,11 +57,11 @@ pub(super) trait Remote: Send + Sync {
     fn page(
         &self,
         filter: &Filter,
-        window: Window<'_>,
+        window: RowWindow<'_>,
     ) -> Result<(Vec<Listed>, Option<u64>), ListError>;
 
     /// The entries of a list within a window, without their number: counting may take longer.
-    fn entries(&self, filter: &Filter, window: Window<'_>) -> Result<Vec<Listed>, ListError>;
+    fn entries(&self, filter: &Filter, window: RowWindow<'_>) -> Result<Vec<Listed>, ListError>;
 
     /// A session, if the list shows it.
     fn listed(&self, id: &SessionId, filter: &Filter) -> Result<Option<Listed>, ListError>;
@@ -94,15 +98,18 @@ pub(super) trait Remote: Send + Sync {
 pub(super) fn of(store: &Store) -> Option<Box<dyn Remote>> {
     #[cfg(feature = "store-postgres")]
     if let Some(database) = store.database() {
-        return Some(Box::new(Tables::new(database, Logs::new(store.clone()))));
+        return Some(Box::new(CatalogTables::new(
+            database,
+            Logs::new(store.clone()),
+        )));
     }
     tracing::trace!(store = %store.root().display(), "lists come from the catalog");
     None
 }
 
 /// A row for what a list shows of a session.
-pub(super) fn row_of(listed: Listed) -> Row {
-    Row {
+pub(super) fn row_of(listed: Listed) -> CatalogRow {
+    CatalogRow {
         id: listed.id,
         summary: listed.summary,
         len: -1,
@@ -118,11 +125,11 @@ pub(super) fn page_of(
     total: Option<u64>,
     complete: bool,
     filter: &Filter,
-) -> Page {
+) -> SessionPage {
     let more = sessions.len() > limit;
     sessions.truncate(limit);
     let last = sessions.last().filter(|_| more);
-    Page {
+    SessionPage {
         next_cursor: last.map(|last| cursor::cursor_after(&last.id, &last.summary, filter)),
         sessions,
         total,

@@ -13,8 +13,8 @@ use super::lexemes::Lexemes;
 use super::logs::Texts;
 use super::remote::RankedPlaces;
 use super::search::{Search, Term};
-use super::tables::{Tables, id};
-use super::word_rows::{Place, RANKED, WEIGHTS, columns};
+use super::tables::{CatalogTables, id};
+use super::word_rows::{RANKED, TextLocation, WEIGHTS, columns};
 
 /// How many unread logs are looked for at once.
 const LOGS: i64 = 16;
@@ -26,7 +26,7 @@ const LEAST: usize = 1024;
 const PIECES: i64 = 10_000;
 
 /// How far the words of a log were read: see `text_len` and so on in the table.
-struct State {
+struct LogWordsRow {
     no: i64,
     id: SessionId,
     len: i64,
@@ -68,7 +68,7 @@ impl Rows {
     }
 }
 
-impl Tables {
+impl CatalogTables {
     fn with_lexemes<T>(
         &self,
         work: impl FnOnce(&Lexemes) -> rusqlite::Result<T>,
@@ -105,7 +105,7 @@ impl Tables {
                 if left == 0 || self.only_reads() {
                     return Ok(false);
                 }
-                let state = State {
+                let state = LogWordsRow {
                     id: id(row),
                     no: row.get(1),
                     len: row.get(2),
@@ -120,7 +120,7 @@ impl Tables {
     }
 
     /// Reads more words of a log. Returns how many bytes were read.
-    fn read_some(&self, state: &State) -> Result<usize, ListError> {
+    fn read_some(&self, state: &LogWordsRow) -> Result<usize, ListError> {
         let from = state.from.unsigned_abs();
         let texts = match self.logs.texts(&state.id, from, OF_A_LOG) {
             Ok(texts) => texts,
@@ -149,7 +149,7 @@ impl Tables {
     }
 
     /// Writes words, if no other process has done it meanwhile.
-    fn write(&self, old: &State, len: i64, read: &Texts) -> Result<(), ListError> {
+    fn write(&self, old: &LogWordsRow, len: i64, read: &Texts) -> Result<(), ListError> {
         if old.len >= 0 {
             // The last piece was read when it could still grow.
             let sql = "
@@ -204,7 +204,7 @@ impl Tables {
         &self,
         ids: &[&SessionId],
         term: &Term,
-    ) -> Result<Vec<Option<Place>>, ListError> {
+    ) -> Result<Vec<Option<TextLocation>>, ListError> {
         let query = self.with_lexemes(|lexemes| lexemes.query(term))?;
         let sql = "
             SELECT s.id, min(w.start) FROM @.session s JOIN @.words w USING (no)
@@ -213,7 +213,7 @@ impl Tables {
         let rows = self.ask(sql, vec![uuids(wanted), text(query)])?;
         let place = |wanted: &&SessionId| {
             let row = rows.iter().find(|row| id(row) == **wanted)?;
-            Some(Place::Log(row.get::<_, i64>(1).unsigned_abs(), None))
+            Some(TextLocation::Log(row.get::<_, i64>(1).unsigned_abs(), None))
         };
         Ok(ids.iter().map(place).collect())
     }
@@ -271,7 +271,7 @@ impl Tables {
         for row in self.ask(&sql, newest.params)? {
             let id = id(&row);
             let end = row.get::<_, Option<i64>>(2).map(i64::unsigned_abs);
-            let place = Place::Log(row.get::<_, i64>(1).unsigned_abs(), end);
+            let place = TextLocation::Log(row.get::<_, i64>(1).unsigned_abs(), end);
             let at = *at.entry(id.clone()).or_insert(ranked.len());
             match ranked.get_mut(at) {
                 Some(session) => session.places.push(place),

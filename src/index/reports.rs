@@ -14,9 +14,9 @@ use crate::sys::{SessionId, lock};
 
 use super::agent_ids;
 use super::catalog::{Catalog, ListError};
-use super::database::{Database, DatabaseError};
+use super::database::{CatalogDatabase, DatabaseError};
 use super::erase_words;
-use super::session_rows::{self, Row};
+use super::session_rows::{self, CatalogRow};
 use super::summary::Summary;
 use super::word_rows;
 
@@ -148,8 +148,8 @@ impl Catalog {
 }
 
 /// The row for a log, with what its writer knows.
-fn written(id: &SessionId, summary: &Summary, dirty: i64) -> Row {
-    Row {
+fn written(id: &SessionId, summary: &Summary, dirty: i64) -> CatalogRow {
+    CatalogRow {
         id: id.clone(),
         summary: summary.clone(),
         len: session_rows::int(summary.scanned),
@@ -172,20 +172,20 @@ type Operation = Box<dyn FnMut(&Transaction<'_>) -> rusqlite::Result<()> + Send>
 
 /// Writes reports one after the other.
 pub(super) struct Reporter {
-    database: Arc<Database>,
+    database: Arc<CatalogDatabase>,
     /// Started with the first report.
-    thread: Mutex<Option<Writer>>,
+    thread: Mutex<Option<ReportWriter>>,
     /// The report that was withdrawn last. It is alive while the thread has it.
     withdrawn: Mutex<Weak<AtomicBool>>,
 }
 
-struct Writer {
-    reports: Sender<Report>,
+struct ReportWriter {
+    reports: Sender<CatalogReport>,
     thread: JoinHandle<()>,
 }
 
 /// A report for the thread.
-struct Report {
+struct CatalogReport {
     operation: Operation,
     /// Its session no longer waits for it, and the log may have another lock holder by now.
     withdrawn: Arc<AtomicBool>,
@@ -193,7 +193,7 @@ struct Report {
 }
 
 impl Reporter {
-    pub(super) fn new(database: Arc<Database>) -> Self {
+    pub(super) fn new(database: Arc<CatalogDatabase>) -> Self {
         Self {
             database,
             thread: Mutex::default(),
@@ -212,7 +212,7 @@ impl Reporter {
         }
         let withdrawn = Arc::new(AtomicBool::new(false));
         let (done, result) = sync_channel(1);
-        self.submit(Report {
+        self.submit(CatalogReport {
             operation: Box::new(operation),
             withdrawn: withdrawn.clone(),
             done,
@@ -229,7 +229,7 @@ impl Reporter {
         lock(&self.withdrawn).strong_count() > 0
     }
 
-    fn submit(&self, report: Report) -> Result<(), DatabaseError> {
+    fn submit(&self, report: CatalogReport) -> Result<(), DatabaseError> {
         let mut writer = lock(&self.thread);
         let writer = match &mut *writer {
             Some(writer) => writer,
@@ -239,7 +239,7 @@ impl Reporter {
         sent.map_err(|_| DatabaseError::Late)
     }
 
-    fn start(&self) -> Result<Writer, DatabaseError> {
+    fn start(&self) -> Result<ReportWriter, DatabaseError> {
         let (reports, received) = channel();
         let database = self.database.clone();
         let thread = std::thread::Builder::new().name("catalog".to_owned());
@@ -269,12 +269,12 @@ impl Reporter {
             }
         });
         let thread = thread.map_err(DatabaseError::Create)?;
-        Ok(Writer { reports, thread })
+        Ok(ReportWriter { reports, thread })
     }
 }
 
 /// Writes a report, unless it was withdrawn.
-fn write(database: &Database, mut report: Report) {
+fn write(database: &CatalogDatabase, mut report: CatalogReport) {
     let done = database.write_file(|tx| {
         if report.withdrawn.load(Ordering::Acquire) {
             return Ok(());
@@ -287,7 +287,7 @@ fn write(database: &Database, mut report: Report) {
 
 /// Does one step of erasing; returns whether it was the last. A step that fails is left to the next
 /// process.
-fn erase_some(database: &Database) -> bool {
+fn erase_some(database: &CatalogDatabase) -> bool {
     erase_words::erase_some(database).unwrap_or_else(|error| {
         tracing::debug!(%error, "cannot erase words of deleted sessions now");
         true
@@ -297,7 +297,7 @@ fn erase_some(database: &Database) -> bool {
 impl Drop for Reporter {
     /// Waits for the thread, so that the database is closed properly, unless the thread is delayed.
     fn drop(&mut self) {
-        let Some(Writer { reports, thread }) = lock(&self.thread).take() else {
+        let Some(ReportWriter { reports, thread }) = lock(&self.thread).take() else {
             return;
         };
         drop(reports);

@@ -25,7 +25,7 @@ const UNMARKED: [i64; 5] = [1001, 2001, 3001, 4001, 5001];
 /// the log's length when it was read; -1 if it never was. `dirty` is when a process last reported
 /// that it may write to the log, in milliseconds; otherwise 0.
 ///
-/// The `text_` columns record how far the words of a log were read, see `word_rows::State`. The number
+/// The `text_` columns record how far the words of a log were read, see `word_rows::LogWords`. The number
 /// of a row of `words` contains the `number` of its session, see `texts`; the text itself is stored
 /// for conversations of other tools only, in `pieces`, see `kept_text.rs`. `number` is a declared column, since `VACUUM` may change row numbers that are not.
 ///
@@ -165,7 +165,7 @@ const TABLES: [&str; 11] = [
 
 /// The state of a database, by its schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum SchemaState {
     /// The database has exactly our tables, of this version.
     Current,
     /// The database has no tables.
@@ -184,9 +184,9 @@ pub(super) fn version(connection: &Connection) -> Result<i64> {
 /// Whether a database without a mark is empty, or a catalog from before marks existed.
 pub(super) fn is_unmarked_catalog(connection: &Connection) -> Result<bool> {
     Ok(match state(connection)? {
-        State::Empty => version(connection)? == 0,
-        State::Outdated => UNMARKED.contains(&version(connection)?),
-        State::Current | State::Strange => false,
+        SchemaState::Empty => version(connection)? == 0,
+        SchemaState::Outdated => UNMARKED.contains(&version(connection)?),
+        SchemaState::Current | SchemaState::Strange => false,
     })
 }
 
@@ -196,14 +196,14 @@ pub(super) fn is_unmarked_catalog(connection: &Connection) -> Result<bool> {
 /// Everything is one transaction, so if several processes open an old or new file at once, one
 /// creates the tables and the others find them.
 pub(super) fn ensure(connection: &mut Connection, sys: &Sys) -> Result<bool> {
-    if state(connection)? == State::Current {
+    if state(connection)? == SchemaState::Current {
         return Ok(true);
     }
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     match state(&tx)? {
-        State::Current => return Ok(true),
-        State::Strange => return Ok(false),
-        State::Empty | State::Outdated => {}
+        SchemaState::Current => return Ok(true),
+        SchemaState::Strange => return Ok(false),
+        SchemaState::Empty | SchemaState::Outdated => {}
     }
     while let Some(table) = any_table(&tx)? {
         tx.execute_batch(&format!("DROP TABLE \"{}\"", table.replace('"', "\"\"")))?;
@@ -232,7 +232,7 @@ fn first_generation(sys: &Sys) -> i64 {
     i64::from_ne_bytes(high.to_ne_bytes())
 }
 
-fn state(connection: &Connection) -> Result<State> {
+fn state(connection: &Connection) -> Result<SchemaState> {
     let is_current = version(connection)? == VERSION;
     let mut statement = connection.prepare("SELECT type, tbl_name, sql FROM sqlite_schema")?;
     let mut rows = statement.query([])?;
@@ -244,7 +244,7 @@ fn state(connection: &Connection) -> Result<State> {
         let table: String = row.get(1)?;
         let sql: Option<String> = row.get(2)?;
         if !TABLES.contains(&table.as_str()) {
-            return Ok(State::Strange);
+            return Ok(SchemaState::Strange);
         }
         missing.remove(table.as_str());
         as_expected &= match (row.get::<_, String>(0)?.as_str(), sql) {
@@ -254,10 +254,10 @@ fn state(connection: &Connection) -> Result<State> {
         };
     }
     Ok(match (is_current, as_expected && expected.is_empty()) {
-        (_, _) if is_empty => State::Empty,
-        (true, true) => State::Current,
-        (false, _) if missing.is_empty() => State::Outdated,
-        _ => State::Strange,
+        (_, _) if is_empty => SchemaState::Empty,
+        (true, true) => SchemaState::Current,
+        (false, _) if missing.is_empty() => SchemaState::Outdated,
+        _ => SchemaState::Strange,
     })
 }
 

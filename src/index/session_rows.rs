@@ -8,7 +8,7 @@ use crate::record::{Activity, OpenTurns};
 use crate::sys::SessionId;
 
 use super::agent_ids;
-use super::cursor::Position;
+use super::cursor::CursorPosition;
 use super::filter::{Archived, Filter};
 use super::summary::Summary;
 use super::tool_rows;
@@ -25,7 +25,7 @@ const MANY: usize = 1000;
 
 /// The catalog's row of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct CatalogRow {
     /// The session.
     pub(super) id: SessionId,
     /// The result of reading its log; empty if it is unreadable or was not read.
@@ -121,9 +121,9 @@ pub(super) fn ids(tx: &Transaction<'_>) -> Result<Vec<SessionId>> {
 
 /// Which entries of a list to return.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Window<'a> {
+pub(super) struct RowWindow<'a> {
     /// The position after which the entries are; `None` for the beginning of the list.
-    pub(super) after: Option<&'a Position>,
+    pub(super) after: Option<&'a CursorPosition>,
     /// The number of entries to skip after `after`.
     pub(super) offset: u64,
     /// The maximum number of entries.
@@ -135,9 +135,9 @@ pub(super) fn page(
     tx: &Transaction<'_>,
     filter: &Filter,
     tools: &[String],
-    found: Option<&Found>,
-    window: Window<'_>,
-) -> Result<Vec<Row>> {
+    found: Option<&FoundRows>,
+    window: RowWindow<'_>,
+) -> Result<Vec<CatalogRow>> {
     let time = filter.order.column();
     let (mut conditions, mut values) = conditions(filter, tools, found);
     let after_id = window.after.map(|after| after.id.as_str());
@@ -162,7 +162,7 @@ pub(super) fn count_listed(
     tx: &Transaction<'_>,
     filter: &Filter,
     tools: &[String],
-    found: Option<&Found>,
+    found: Option<&FoundRows>,
 ) -> Result<u64> {
     if filter.is_of_all() {
         let mut statement = tx.prepare_cached("SELECT listed FROM names")?;
@@ -182,7 +182,7 @@ pub(super) fn count_listed(
 fn conditions<'a>(
     filter: &'a Filter,
     tools: &'a [String],
-    found: Option<&'a Found>,
+    found: Option<&'a FoundRows>,
 ) -> (String, Vec<&'a dyn ToSql>) {
     let mut conditions = format!("updated_at IS NOT NULL AND NOT {}", agent_ids::IS_INNER);
     let mut values: Vec<&dyn ToSql> = Vec::new();
@@ -227,7 +227,7 @@ fn conditions<'a>(
 
 /// The rows that a search found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FoundRows {
     /// How many.
     pub(super) count: usize,
     /// Their numbers, as a JSON array.
@@ -235,7 +235,7 @@ pub(super) struct Found {
 }
 
 /// The row of one session.
-pub(super) fn one(tx: &Transaction<'_>, id: &SessionId) -> Result<Option<Row>> {
+pub(super) fn one(tx: &Transaction<'_>, id: &SessionId) -> Result<Option<CatalogRow>> {
     Ok(select(tx, "WHERE id = ?", &[&id.as_str()])?.pop())
 }
 
@@ -245,7 +245,7 @@ pub(super) fn listed(
     id: &SessionId,
     filter: &Filter,
     tools: &[String],
-) -> Result<Option<Row>> {
+) -> Result<Option<CatalogRow>> {
     let (conditions, mut values) = conditions(filter, tools, None);
     let id = id.as_str();
     values.push(&id);
@@ -258,19 +258,19 @@ pub(super) fn by_number(
     number: i64,
     filter: &Filter,
     tools: &[String],
-) -> Result<Option<Row>> {
+) -> Result<Option<CatalogRow>> {
     let (conditions, mut values) = conditions(filter, tools, None);
     values.push(&number);
     Ok(select(tx, &format!("WHERE {conditions} AND number = ?"), &values)?.pop())
 }
 
 /// The rows whose logs may be ahead of them.
-pub(super) fn dirty(tx: &Transaction<'_>) -> Result<Vec<Row>> {
+pub(super) fn dirty(tx: &Transaction<'_>) -> Result<Vec<CatalogRow>> {
     select(tx, "WHERE dirty > 0", &[])
 }
 
 /// The rows of logs that could not be read.
-pub(super) fn unreadable(tx: &Transaction<'_>) -> Result<Vec<Row>> {
+pub(super) fn unreadable(tx: &Transaction<'_>) -> Result<Vec<CatalogRow>> {
     select(tx, "WHERE unreadable IS NOT NULL", &[])
 }
 
@@ -279,7 +279,7 @@ pub(super) fn by_id(
     tx: &Transaction<'_>,
     after: Option<&SessionId>,
     limit: i64,
-) -> Result<Vec<Row>> {
+) -> Result<Vec<CatalogRow>> {
     let after = after.map_or("", SessionId::as_str);
     select(
         tx,
@@ -319,7 +319,7 @@ pub(super) fn lengths(
     found.collect()
 }
 
-fn select(tx: &Transaction<'_>, rest: &str, values: &[&dyn ToSql]) -> Result<Vec<Row>> {
+fn select(tx: &Transaction<'_>, rest: &str, values: &[&dyn ToSql]) -> Result<Vec<CatalogRow>> {
     let mut statement = tx.prepare_cached(&format!("SELECT {} FROM sessions {rest}", columns()))?;
     statement.query_map(values, row)?.collect()
 }
@@ -336,17 +336,17 @@ const REPLACE: &str = "DO UPDATE SET cwd = excluded.cwd, dirs = excluded.dirs,
     tool = excluded.tool, branch = coalesce(excluded.branch, branch)";
 
 /// Writes a row and replaces any other: the caller is the log's writer.
-pub(super) fn put(tx: &Transaction<'_>, row: &Row) -> Result<()> {
+pub(super) fn put(tx: &Transaction<'_>, row: &CatalogRow) -> Result<()> {
     write(tx, row, row.dirty, REPLACE)
 }
 
 /// Writes a row unless there is one of a log: a process that knew more has written that.
-pub(super) fn add(tx: &Transaction<'_>, row: &Row) -> Result<()> {
+pub(super) fn add(tx: &Transaction<'_>, row: &CatalogRow) -> Result<()> {
     let conflict = format!("{REPLACE} WHERE sessions.tool IS NOT NULL");
     write(tx, row, row.dirty, &conflict)
 }
 
-fn write(tx: &Transaction<'_>, row: &Row, dirty: i64, conflict: &str) -> Result<()> {
+fn write(tx: &Transaction<'_>, row: &CatalogRow, dirty: i64, conflict: &str) -> Result<()> {
     let summary = &row.summary;
     tx.prepare_cached(&format!(
         "INSERT INTO sessions ({COLUMNS})
@@ -383,7 +383,7 @@ fn write(tx: &Transaction<'_>, row: &Row, dirty: i64, conflict: &str) -> Result<
 }
 
 /// Replaces a row, if it still is the one that was found to be behind its log.
-pub(super) fn refresh(tx: &Transaction<'_>, old: &Row, new: &Row) -> Result<()> {
+pub(super) fn refresh(tx: &Transaction<'_>, old: &CatalogRow, new: &CatalogRow) -> Result<()> {
     let mut same =
         tx.prepare_cached("SELECT dirty FROM sessions WHERE id = ? AND len = ? AND scanned = ?")?;
     let values = params![old.id.as_str(), old.len, int(old.summary.scanned)];
@@ -409,7 +409,7 @@ pub(super) fn mark_dirty(tx: &Transaction<'_>, id: &SessionId, now: i64) -> Resu
 }
 
 /// Removes the mark, unless it was renewed.
-pub(super) fn mark_clean(tx: &Transaction<'_>, row: &Row) -> Result<()> {
+pub(super) fn mark_clean(tx: &Transaction<'_>, row: &CatalogRow) -> Result<()> {
     tx.prepare_cached("UPDATE sessions SET dirty = 0 WHERE id = ? AND dirty = ?")?
         .execute(params![row.id.as_str(), row.dirty])?;
     Ok(())
@@ -439,8 +439,8 @@ fn clean(title: Option<String>) -> Option<String> {
 }
 
 /// Reads a row of [`columns`].
-pub(super) fn row(columns: &Columns<'_>) -> Result<Row> {
-    Ok(Row {
+pub(super) fn row(columns: &Columns<'_>) -> Result<CatalogRow> {
+    Ok(CatalogRow {
         id: id(columns)?,
         summary: Summary {
             cwd: columns.get(1)?,

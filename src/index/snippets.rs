@@ -15,9 +15,9 @@ use super::logs::Logs;
 use super::refresh::{Refresh, read_all};
 use super::remote::Remote;
 use super::search::{Search, Term};
-use super::session_rows::Row;
+use super::session_rows::CatalogRow;
 use super::tokens::Tokens;
-use super::word_rows::{self, Place};
+use super::word_rows::{self, TextLocation};
 
 /// For how many sessions of a page text is shown.
 const SESSIONS: usize = 50;
@@ -33,7 +33,7 @@ impl Refresh<'_> {
     /// Sessions in which it cannot be shown are left out.
     pub(super) fn snippets(
         self,
-        found: &[Row],
+        found: &[CatalogRow],
         search: &Search,
     ) -> Result<BTreeMap<usize, String>, ListError> {
         let Some(term) = search.terms().first() else {
@@ -54,7 +54,7 @@ impl Refresh<'_> {
 fn around<'a>(
     logs: &Logs,
     term: &Term,
-    places: impl Iterator<Item = (&'a SessionId, Option<Place>)>,
+    places: impl Iterator<Item = (&'a SessionId, Option<TextLocation>)>,
 ) -> BTreeMap<usize, String> {
     let jobs: Vec<_> = places.collect();
     let read = read_all(&jobs, |(id, place)| {
@@ -63,11 +63,11 @@ fn around<'a>(
             snippet(&passage.text, at)
         };
         match place.as_ref()? {
-            Place::Log(start, _) => {
+            TextLocation::Log(start, _) => {
                 let texts = logs.texts(id, *start, OF_A_LOG).ok()?;
                 texts.passages().find_map(around)
             }
-            Place::Kept(text) => kept_text::unpack(text)?.iter().find_map(around),
+            TextLocation::Kept(text) => kept_text::unpack(text)?.iter().find_map(around),
         }
     });
     let read = read.into_iter().enumerate();

@@ -16,9 +16,9 @@ use super::logs::Logs;
 use super::refresh::read_all;
 use super::remote::{RankedPlaces, Remote};
 use super::search::{Search, Term};
-use super::session_rows::Window;
+use super::session_rows::RowWindow;
 use super::summary::Summary;
-use super::word_rows::Place;
+use super::word_rows::TextLocation;
 
 /// The most entries that are counted.
 const MOST_COUNTED: i64 = 10_000;
@@ -30,7 +30,7 @@ const BATCH: i64 = 256;
 const COLUMNS: &str = "s.id, s.summary, s.scanned, f.end_off, f.writer IS NULL";
 const ROWS: &str = "@.session s JOIN @.fence f USING (no)";
 /// The tables.
-pub(super) struct Tables {
+pub(super) struct CatalogTables {
     pub(super) database: Database,
     pub(super) logs: Logs,
     /// Splits texts into words.
@@ -46,7 +46,7 @@ fn time(order: Order) -> &'static str {
     }
 }
 
-impl Tables {
+impl CatalogTables {
     pub(super) fn new(database: Database, logs: Logs) -> Self {
         Self {
             database,
@@ -119,7 +119,7 @@ impl Tables {
         &self,
         filter: &Filter,
         sought: Option<&[Sought]>,
-        window: Window<'_>,
+        window: RowWindow<'_>,
     ) -> Result<Vec<Listed>, ListError> {
         let time = time(filter.order);
         let mut listed = Conditions::of_found(filter, sought);
@@ -284,13 +284,17 @@ impl Tables {
     }
 }
 
-impl Remote for Tables {
+impl Remote for CatalogTables {
     fn read_words(&self, budget: usize) -> Result<bool, ListError> {
         self.read_new()?;
         self.read_unread(budget)
     }
 
-    fn places(&self, ids: &[&SessionId], term: &Term) -> Result<Vec<Option<Place>>, ListError> {
+    fn places(
+        &self,
+        ids: &[&SessionId],
+        term: &Term,
+    ) -> Result<Vec<Option<TextLocation>>, ListError> {
         self.places_of(ids, term)
     }
 
@@ -306,7 +310,7 @@ impl Remote for Tables {
     fn page(
         &self,
         filter: &Filter,
-        window: Window<'_>,
+        window: RowWindow<'_>,
     ) -> Result<(Vec<Listed>, Option<u64>), ListError> {
         self.read_new()?;
         let sought = self.sought(filter)?;
@@ -314,7 +318,7 @@ impl Remote for Tables {
         Ok((self.within(filter, sought.as_deref(), window)?, total))
     }
 
-    fn entries(&self, filter: &Filter, window: Window<'_>) -> Result<Vec<Listed>, ListError> {
+    fn entries(&self, filter: &Filter, window: RowWindow<'_>) -> Result<Vec<Listed>, ListError> {
         self.read_new()?;
         let sought = self.sought(filter)?;
         self.within(filter, sought.as_deref(), window)

@@ -12,7 +12,7 @@ use crate::record::Passage;
 use crate::sys::SessionId;
 
 use super::catalog::{Catalog, ListError};
-use super::session_rows::{self, Row, int};
+use super::session_rows::{self, CatalogRow, int};
 use super::summary::Summary;
 use super::word_rows;
 
@@ -49,7 +49,7 @@ pub struct ReadFile {
 pub type MayHave<'a> = &'a dyn Fn(&[u8]) -> bool;
 
 /// Reads conversations of the tools that are listed.
-pub trait Tools: Send + Sync {
+pub trait ToolTexts: Send + Sync {
     /// The names of the tools.
     fn names(&self) -> Vec<String>;
 
@@ -380,7 +380,7 @@ fn put(tx: &Transaction<'_>, tool: &str, read: &ReadFile) -> Result<Option<Sessi
         agent_ids: Vec::new(),
         ..summary.clone()
     };
-    let row = Row {
+    let row = CatalogRow {
         id: id.clone(),
         summary,
         len: -1,

@@ -17,7 +17,7 @@ use super::hits::Ranked;
 use super::kept_text;
 use super::logs::Texts;
 use super::search::{Search, Term};
-use super::session_rows::{self, Found, Row};
+use super::session_rows::{self, CatalogRow, FoundRows};
 use super::tokens::{SEPARATOR, add_words, parts};
 
 /// How many bits of a row's number are the piece's. A piece has about 32 KiB of text.
@@ -25,7 +25,7 @@ const PIECE_BITS: u32 = 20;
 
 /// The progress of reading a log's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct LogWords {
     /// The log's length when it was last read to its end; -1 if it never was.
     pub(super) len: i64,
     /// The byte from which to continue; what is before it is indexed for good.
@@ -35,7 +35,7 @@ pub(super) struct State {
     pub(super) pieces: i64,
 }
 
-impl State {
+impl LogWords {
     /// Whether nothing was read. The row may have been that of another tool's conversation.
     fn is_unread(&self) -> bool {
         self.len < 0 && self.from == 0 && self.pieces == 0
@@ -43,7 +43,7 @@ impl State {
 }
 
 /// Listed sessions whose words were not all read, newest first, at most `limit`.
-pub(super) fn unread(tx: &Transaction<'_>, limit: usize) -> Result<Vec<(Row, State)>> {
+pub(super) fn unread(tx: &Transaction<'_>, limit: usize) -> Result<Vec<(CatalogRow, LogWords)>> {
     let sql = format!(
         "SELECT {}, text_len, text_from, text_pieces FROM sessions
          WHERE updated_at IS NOT NULL AND text_len <> len
@@ -52,7 +52,7 @@ pub(super) fn unread(tx: &Transaction<'_>, limit: usize) -> Result<Vec<(Row, Sta
     );
     let mut statement = tx.prepare_cached(&sql)?;
     let found = statement.query_map([i64::try_from(limit).unwrap_or(i64::MAX)], |columns| {
-        let state = State {
+        let state = LogWords {
             len: columns.get("text_len")?,
             from: columns.get("text_from")?,
             pieces: columns.get("text_pieces")?,
@@ -64,7 +64,7 @@ pub(super) fn unread(tx: &Transaction<'_>, limit: usize) -> Result<Vec<(Row, Sta
 
 /// The result of reading a log.
 #[derive(Clone, Debug)]
-pub(super) struct Read {
+pub(super) struct LogTexts {
     /// The log's length; -1 if its end was not reached.
     pub(super) len: i64,
     /// Whether the log was read from its beginning, since it is a different log than before.
@@ -74,7 +74,12 @@ pub(super) struct Read {
 }
 
 /// Adds the words of a log, if the log's state is still `old`.
-pub(super) fn add(tx: &Transaction<'_>, id: &SessionId, old: &State, read: &Read) -> Result<()> {
+pub(super) fn add(
+    tx: &Transaction<'_>,
+    id: &SessionId,
+    old: &LogWords,
+    read: &LogTexts,
+) -> Result<()> {
     let mut row = tx.prepare_cached(
         "SELECT number FROM sessions
          WHERE id = ? AND text_len = ? AND text_from = ? AND text_pieces = ?",
@@ -160,7 +165,7 @@ fn insert(
 
 /// Where the text of a piece is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum TextLocation {
     /// In a log, from this byte to that one; to the end of the log if it is the last piece.
     Log(u64, Option<u64>),
     /// Here, packed by [`kept_text`].
@@ -172,7 +177,7 @@ pub(super) fn places<'a>(
     tx: &Transaction<'_>,
     ids: impl Iterator<Item = &'a SessionId>,
     term: &Term,
-) -> Result<Vec<Option<Place>>> {
+) -> Result<Vec<Option<TextLocation>>> {
     let numbers: Vec<_> = ids.map(|id| number(tx, id)).collect::<Result<_>>()?;
     let mut wanted: BTreeSet<i64> = numbers.iter().flatten().copied().collect();
     let mut places = BTreeMap::new();
@@ -190,10 +195,10 @@ pub(super) fn places<'a>(
 }
 
 /// The sessions that have all words of a search.
-pub(super) fn found(tx: &Transaction<'_>, search: &Search) -> Result<Found> {
+pub(super) fn found(tx: &Transaction<'_>, search: &Search) -> Result<FoundRows> {
     let terms = search.terms().iter().map(Term::expression);
     let rows = with_all(tx, terms)?;
-    Ok(Found {
+    Ok(FoundRows {
         count: rows.len(),
         rows: as_json(&rows),
     })
@@ -343,13 +348,13 @@ fn any(expressions: &[String]) -> String {
 }
 
 /// Where the text of a piece is.
-pub(super) fn place(tx: &Transaction<'_>, piece: i64) -> Result<Option<Place>> {
+pub(super) fn place(tx: &Transaction<'_>, piece: i64) -> Result<Option<TextLocation>> {
     Ok(match start_and_text(tx, piece)? {
-        Some((_, Some(kept))) => Some(Place::Kept(kept)),
+        Some((_, Some(kept))) => Some(TextLocation::Kept(kept)),
         Some((start, None)) => {
             let next = start_and_text(tx, piece.wrapping_add(1))?;
             let end = next.map(|(end, _)| end).filter(|end| *end > start);
-            let log = |start| Place::Log(start, end.and_then(|end| u64::try_from(end).ok()));
+            let log = |start| TextLocation::Log(start, end.and_then(|end| u64::try_from(end).ok()));
             u64::try_from(start).ok().map(log)
         }
         None => None,

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::index::{ListError, Page};
+use crate::index::{ListError, SessionPage};
 
 use super::rows::{self, MOST};
 use super::scope::Sessions;
@@ -29,7 +29,7 @@ pub(super) fn call(sessions: &Sessions, arguments: Arguments) -> Result<Answer, 
             .list(&filter, cursor, limit)
             .map_err(refused)?
     } else {
-        Page::empty()
+        SessionPage::empty()
     };
     let place = match &filter.cwd {
         Some(folder) => format!(" in {folder}"),

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::briefing::{Finder, Position, Window};
+use crate::briefing::{BriefingPosition, BriefingWindow, Finder};
 use crate::sources::import::BEFORE_HISTORY;
 use crate::store::{LogReader, PositionedRecord};
 use crate::sys::SessionId;
@@ -39,7 +39,7 @@ pub(super) fn call(
     let mut log = sessions.read(&id)?;
     let from = begin(sessions, &mut log, &arguments, place, cancelled)?;
     let budget = arguments.max_bytes.unwrap_or(BYTES).clamp(LEAST, MOST);
-    let mut window = Window::new(from, budget);
+    let mut window = BriefingWindow::new(from, budget);
     walk(&mut log, cancelled, &mut |entry| {
         window.record(&entry.record)
     })?;
@@ -68,7 +68,7 @@ pub(super) fn call(
         "note": note,
         "turns": turns,
     });
-    if let Some(Position { turn, item }) = shown.next {
+    if let Some(BriefingPosition { turn, item }) = shown.next {
         let more = format!("There is more: read on with turn {turn}, item {item}.\n");
         text.push_str(&more);
         object["next"] = json!({ "turn": turn, "item": item });
@@ -105,10 +105,10 @@ fn begin(
     arguments: &Arguments,
     place: Option<u64>,
     cancelled: Cancelled<'_>,
-) -> Result<Position, Refused> {
+) -> Result<BriefingPosition, Refused> {
     let back = arguments.turn.filter(|turn| *turn < 0);
     if place.is_none() && back.is_none() {
-        return Ok(Position {
+        return Ok(BriefingPosition {
             turn: arguments.turn.map_or(0, i64::unsigned_abs),
             item: arguments.item.unwrap_or(0),
         });
@@ -131,7 +131,7 @@ fn begin(
         }
     })?;
     Ok(match back {
-        Some(back) if place.is_none() => Position {
+        Some(back) if place.is_none() => BriefingPosition {
             turn: (finder.turns() + 1).saturating_sub(back.unsigned_abs()),
             item: arguments.item.unwrap_or(0),
         },

@@ -16,7 +16,7 @@ use super::spent::{Ledger, Spent};
 /// A conversation of another tool. Without entries, the file did not have one, or only a part of
 /// another one.
 #[derive(Debug, Default)]
-pub struct Conversation {
+pub struct ToolConversation {
     /// The tool's own id of it.
     pub id: String,
     /// The folder that it is about, if the tool recorded it.
@@ -26,14 +26,14 @@ pub struct Conversation {
     /// The model that answered last.
     pub model: Option<String>,
     /// Its history.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<NewRecord>,
     /// How many records were not understood.
     pub unknown: usize,
     /// How many lines were damaged.
     pub damaged: usize,
 }
 
-impl Conversation {
+impl ToolConversation {
     /// The conversation with more records that were not understood, and more damaged lines.
     pub(super) fn counted(mut self, unknown: usize, damaged: usize) -> Self {
         self.unknown += unknown;
@@ -58,7 +58,7 @@ impl Conversation {
 
 /// A record of the log to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct NewRecord {
     /// When it was recorded.
     pub at: Timestamp,
     /// The kind of record.
@@ -69,7 +69,7 @@ pub struct Entry {
     pub payload: String,
 }
 
-impl Entry {
+impl NewRecord {
     /// The record with this payload, as the store takes it.
     pub(super) fn as_record<'a>(
         &'a self,
@@ -92,7 +92,7 @@ const TITLE: usize = 500;
 
 /// A tool call as it begins.
 #[derive(Debug)]
-pub(super) struct Call<'a> {
+pub(super) struct NewCall<'a> {
     pub(super) id: &'a str,
     pub(super) title: String,
     /// The kind of the protocol: `read`, `edit`, `execute` and others.
@@ -103,7 +103,7 @@ pub(super) struct Call<'a> {
     pub(super) content: Vec<Value>,
 }
 
-impl Call<'_> {
+impl NewCall<'_> {
     /// Makes its paths absolute: those that are not are below this folder.
     pub(super) fn resolve(&mut self, cwd: &str) {
         let absolute = |path: &str| Path::new(cwd).join(path).to_string_lossy().into_owned();
@@ -121,7 +121,7 @@ impl Call<'_> {
 /// The update for a part of a message. It is written as it is: what tools return may be long.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Chunk<'a> {
+struct ChunkUpdate<'a> {
     session_update: &'a str,
     content: &'a Value,
     message_id: &'a str,
@@ -130,7 +130,7 @@ struct Chunk<'a> {
 /// The update for a tool call that begins.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ToolCall<'a> {
+struct NewCallUpdate<'a> {
     session_update: &'a str,
     #[serde(rename = "toolCallId")]
     id: &'a str,
@@ -146,8 +146,8 @@ struct ToolCall<'a> {
 
 /// Puts a conversation together.
 #[derive(Debug, Default)]
-pub(super) struct Builder {
-    entries: Vec<Entry>,
+pub(super) struct ConversationBuilder {
+    entries: Vec<NewRecord>,
     /// The user's message that is being put together: its time, id and blocks.
     prompt: Option<(Timestamp, String, Vec<Value>)>,
     in_turn: bool,
@@ -165,7 +165,7 @@ pub(super) struct Builder {
     last: Option<Timestamp>,
 }
 
-impl Builder {
+impl ConversationBuilder {
     /// The time of a record: its own, else that of the one before. Tools have records without a time.
     pub(super) fn time(&mut self, text: Option<&str>) -> Timestamp {
         let at = text.and_then(Timestamp::parse);
@@ -226,7 +226,7 @@ impl Builder {
         let id = self.name(id);
         self.update(
             at,
-            &Chunk {
+            &ChunkUpdate {
                 session_update: kind,
                 content: &block,
                 message_id: &id,
@@ -235,7 +235,7 @@ impl Builder {
     }
 
     /// Adds a tool call that is under way.
-    pub(super) fn call(&mut self, at: Timestamp, mut call: Call<'_>) {
+    pub(super) fn call(&mut self, at: Timestamp, mut call: NewCall<'_>) {
         if let Some((end, _)) = call.title.char_indices().nth(TITLE) {
             call.title.truncate(end);
             call.title.push('…');
@@ -250,7 +250,7 @@ impl Builder {
             .collect();
         self.update(
             at,
-            &ToolCall {
+            &NewCallUpdate {
                 session_update: "tool_call",
                 id: call.id,
                 title: &call.title,
@@ -351,7 +351,7 @@ impl Builder {
     }
 
     /// The whole conversation; an empty one if it has no prompt, or no id.
-    pub(super) fn finish(mut self, id: Option<String>, cwd: Option<String>) -> Conversation {
+    pub(super) fn finish(mut self, id: Option<String>, cwd: Option<String>) -> ToolConversation {
         self.end_turn();
         let at = self.at(None);
         if let Some((used, size)) = self.usage.take() {
@@ -364,20 +364,20 @@ impl Builder {
         }
         let is_complete = self.has_prompt();
         match id.filter(|id| is_complete && !id.is_empty()) {
-            Some(id) => Conversation {
+            Some(id) => ToolConversation {
                 id,
                 cwd,
                 branch: self.branch,
                 model: self.model,
                 entries: self.entries,
-                ..Conversation::default()
+                ..ToolConversation::default()
             },
-            None => Conversation::default(),
+            None => ToolConversation::default(),
         }
     }
 
     /// The records of what was read, without the snapshots at their end.
-    pub(super) fn entries(mut self) -> Vec<Entry> {
+    pub(super) fn entries(mut self) -> Vec<NewRecord> {
         self.end_turn();
         self.entries
     }
@@ -430,7 +430,7 @@ impl Builder {
     }
 
     fn push(&mut self, at: Timestamp, kind: Kind, id: Option<String>, payload: String) {
-        self.entries.push(Entry {
+        self.entries.push(NewRecord {
             at,
             kind,
             id,

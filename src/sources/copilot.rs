@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use crate::sys::Timestamp;
 
 use super::content::{as_text, text};
-use super::conversation::{Builder, Conversation};
+use super::conversation::{ConversationBuilder, ToolConversation};
 use super::spent::{Spent, number};
-use super::subagents::Subagent;
-use super::tool::Calls;
-use super::{Found, Places, Wanted, has_extension, lines, tool};
+use super::subagents::SourceSubagent;
+use super::tool::CallsById;
+use super::{FoundConversation, ToolFolders, Wanted, has_extension, lines, tool};
 
 /// `$COPILOT_HOME/session-state`, or that in `~/.copilot`.
-pub(super) fn root(places: &Places) -> PathBuf {
+pub(super) fn root(places: &ToolFolders) -> PathBuf {
     places
         .folder("COPILOT_HOME", ".copilot")
         .join("session-state")
@@ -31,9 +31,9 @@ pub(super) fn is_conversation(path: &Path) -> bool {
     }
 }
 
-pub(super) fn read(_: &Found, bytes: &[u8], wanted: Wanted<'_>) -> Conversation {
+pub(super) fn read(_: &FoundConversation, bytes: &[u8], wanted: Wanted<'_>) -> ToolConversation {
     let lines = lines::objects(bytes);
-    let mut reader = Reader::default();
+    let mut reader = CopilotReader::default();
     for event in &lines.objects {
         match event["data"]["parentToolCallId"].as_str() {
             Some(call) => reader.of_subagent(call, event),
@@ -44,18 +44,18 @@ pub(super) fn read(_: &Found, bytes: &[u8], wanted: Wanted<'_>) -> Conversation 
     if let Some(wanted) = wanted {
         let agents = reader.subagents.into_iter();
         wanted.extend(
-            agents.map(|(call, read)| Subagent::new(&call, Some(call.clone()), read.builder)),
+            agents.map(|(call, read)| SourceSubagent::new(&call, Some(call.clone()), read.builder)),
         );
     }
     conversation.counted(reader.unknown, lines.damaged)
 }
 
 #[derive(Debug, Default)]
-struct Reader {
-    builder: Builder,
+struct CopilotReader {
+    builder: ConversationBuilder,
     id: Option<String>,
     cwd: Option<String>,
-    calls: Calls,
+    calls: CallsById,
     /// The tokens of answers since the program was started.
     output: u64,
     /// The conversations of subagents, by the calls that started them.
@@ -74,7 +74,7 @@ const SKIPPED: [&str; 7] = [
     "permission.",
 ];
 
-impl Reader {
+impl CopilotReader {
     fn of_subagent(&mut self, call: &str, event: &Value) {
         self.subagents
             .entry(call.to_owned())

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
-use super::{Conversation, Found, Reader, Source, has_extension, open};
+use super::{FoundConversation, Source, SourceReader, ToolConversation, has_extension, open};
 
 /// How much of the beginning is read, in bytes: more only if there is no prompt in it. Some tools
 /// write long instructions first.
@@ -23,17 +23,17 @@ pub(super) const LARGEST: u64 = 32 << 20;
 #[derive(Debug)]
 pub(super) struct Glance {
     /// Its beginning and end, as one.
-    pub(super) conversation: Conversation,
+    pub(super) conversation: ToolConversation,
     /// Whether it is all of it.
     pub(super) is_whole: bool,
 }
 
 impl Source {
     /// Reads the beginning and the end of a conversation.
-    pub(super) fn glance(&self, found: &Found) -> io::Result<Glance> {
+    pub(super) fn glance(&self, found: &FoundConversation) -> io::Result<Glance> {
         let read = match &self.reader {
-            Reader::Files { read, .. } => read,
-            Reader::Database { read, .. } => {
+            SourceReader::Files { read, .. } => read,
+            SourceReader::Database { read, .. } => {
                 let conversation = read(found, MESSAGES)?;
                 let is_whole = false;
                 return Ok(Glance {
@@ -62,7 +62,7 @@ impl Source {
     }
 
     /// Reads a whole conversation, unless it is so long that it would take much memory.
-    pub(super) fn read_if_small(&self, found: &Found) -> io::Result<Glance> {
+    pub(super) fn read_if_small(&self, found: &FoundConversation) -> io::Result<Glance> {
         if found.size > LARGEST {
             let error = "the conversation is too long to be read for a list";
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, error));

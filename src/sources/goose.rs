@@ -13,19 +13,19 @@ use serde_json::Value;
 use crate::sys::Timestamp;
 
 use super::content::{self, as_text, text};
-use super::conversation::{Builder, Conversation};
+use super::conversation::{ConversationBuilder, ToolConversation};
 use super::database::open;
 use super::spent::Spent;
-use super::subagents::{self, Subagent};
-use super::tool::Calls;
-use super::{Found, Places, has_extension, lines};
+use super::subagents::{self, SourceSubagent};
+use super::tool::CallsById;
+use super::{FoundConversation, ToolFolders, has_extension, lines};
 
 /// The file's name.
 pub(super) const DATABASE: &str = "sessions.db";
 
 /// `$GOOSE_PATH_ROOT/data/sessions`, or `goose/sessions` in `$XDG_DATA_HOME`, or in
 /// `~/.local/share`.
-pub(super) fn root(places: &Places) -> PathBuf {
+pub(super) fn root(places: &ToolFolders) -> PathBuf {
     let named = places.variables.get("GOOSE_PATH_ROOT");
     let data = named.map_or_else(
         || places.folder("XDG_DATA_HOME", ".local/share").join("goose"),
@@ -35,7 +35,7 @@ pub(super) fn root(places: &Places) -> PathBuf {
 }
 
 /// The conversations. Those of subagents are parts of others.
-pub(super) fn find(root: &Path) -> io::Result<Vec<Found>> {
+pub(super) fn find(root: &Path) -> io::Result<Vec<FoundConversation>> {
     let path = root.join(DATABASE);
     let mut found = Vec::new();
     let mut known = HashSet::new();
@@ -44,7 +44,7 @@ pub(super) fn find(root: &Path) -> io::Result<Vec<Found>> {
         opened => {
             for (id, is_own, modified) in listed(&opened?).map_err(io::Error::other)? {
                 if is_own {
-                    found.push(Found {
+                    found.push(FoundConversation {
                         root: root.to_owned(),
                         path: path.clone(),
                         key: Some(id.clone()),
@@ -66,7 +66,7 @@ pub(super) fn find(root: &Path) -> io::Result<Vec<Found>> {
         let is_new = stem.is_some_and(|stem| !known.contains(stem));
         let file = fs::metadata(&path)?;
         if is_new && has_extension(&path, &["jsonl"]) && file.is_file() {
-            found.push(Found {
+            found.push(FoundConversation {
                 root: root.to_owned(),
                 path,
                 key: None,
@@ -105,8 +105,8 @@ fn time(text: &str) -> Option<Timestamp> {
     Timestamp::parse(&text).or_else(|| Timestamp::parse(&format!("{text}Z")))
 }
 
-/// A conversation of which [`Found::key`] is the id, or that is a file.
-pub(super) fn read(found: &Found, limit: i64) -> io::Result<Conversation> {
+/// A conversation of which [`FoundConversation::key`] is the id, or that is a file.
+pub(super) fn read(found: &FoundConversation, limit: i64) -> io::Result<ToolConversation> {
     match &found.key {
         Some(id) => of(&open(&found.path)?, id, limit).map_err(io::Error::other),
         None => Ok(of_file(found, &super::bytes(&found.path)?)),
@@ -116,7 +116,7 @@ pub(super) fn read(found: &Found, limit: i64) -> io::Result<Conversation> {
 /// The beginnings of names that are no titles yet.
 const UNNAMED: [&str; 4] = ["New session", "New Chat", "CLI Session", "ACP Session"];
 
-fn of(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<Conversation> {
+fn of(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<ToolConversation> {
     let sessions = "SELECT * FROM sessions WHERE id = ?";
     let (cwd, names, model, used, spent) = database.query_row(sessions, params![id], |row| {
         let names = ["name", "description"].map(|name| column(row, name));
@@ -134,7 +134,7 @@ fn of(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<Conversat
         };
         Ok((column(row, "working_dir"), names, model, used, spent))
     })?;
-    let mut reader = Reader::of(database, id, limit)?;
+    let mut reader = GooseReader::of(database, id, limit)?;
     // Goose knows only the sums of a session: they are those of its last turn.
     reader.builder.spent(None, spent);
     let mut names = names.into_iter().flatten();
@@ -158,8 +158,11 @@ fn of(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<Conversat
         let mut rows = children.query(params![id])?;
         while let Some(row) = rows.next()? {
             let child: String = row.get(0)?;
-            let mut subagent =
-                Subagent::new(&child, None, Reader::of(database, &child, limit)?.builder);
+            let mut subagent = SourceSubagent::new(
+                &child,
+                None,
+                GooseReader::of(database, &child, limit)?.builder,
+            );
             subagent.title = column(row, "name");
             subagents.push(subagent);
         }
@@ -169,9 +172,9 @@ fn of(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<Conversat
 }
 
 /// A file of an early version: a line about the session, and one for each message.
-fn of_file(found: &Found, bytes: &[u8]) -> Conversation {
+fn of_file(found: &FoundConversation, bytes: &[u8]) -> ToolConversation {
     let lines = lines::objects(bytes);
-    let mut reader = Reader::default();
+    let mut reader = GooseReader::default();
     let mut cwd = None;
     for line in &lines.objects {
         if let Some(role) = line["role"].as_str() {
@@ -189,14 +192,14 @@ fn of_file(found: &Found, bytes: &[u8]) -> Conversation {
 }
 
 #[derive(Debug, Default)]
-struct Reader {
-    builder: Builder,
-    calls: Calls,
+struct GooseReader {
+    builder: ConversationBuilder,
+    calls: CallsById,
     unknown: usize,
     damaged: usize,
 }
 
-impl Reader {
+impl GooseReader {
     /// Reads the messages of a session in the database, up to this number of them if that is not
     /// negative.
     fn of(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<Self> {

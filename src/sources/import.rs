@@ -19,11 +19,11 @@ use crate::store::{self, CALL_INTERRUPTED, LogReader, Store, StoreError, Sync, l
 use crate::sys::{SessionId, Timestamp, path};
 
 use super::conversation::NO_RESULT;
-use super::{Conversation, Entry, Found, Source};
+use super::{FoundConversation, NewRecord, Source, ToolConversation};
 
 /// The outcome of importing a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Outcome {
+pub enum ImportOutcome {
     /// The conversation is a new session.
     Imported,
     /// The conversation has grown, and so has its session.
@@ -43,9 +43,9 @@ pub enum Outcome {
 
 /// A conversation that was looked at.
 #[derive(Debug)]
-pub struct Report {
+pub struct ImportReport {
     /// The outcome of importing the conversation.
-    pub outcome: Outcome,
+    pub outcome: ImportOutcome,
     /// How many of its records were not understood, and left out.
     pub unknown: usize,
     /// How many of its lines were damaged.
@@ -107,7 +107,11 @@ impl<'a> Importer<'a> {
     }
 
     /// Imports a conversation, or what is new of it.
-    pub fn import(&self, source: &Source, found: &Found) -> Result<Report, ImportError> {
+    pub fn import(
+        &self,
+        source: &Source,
+        found: &FoundConversation,
+    ) -> Result<ImportReport, ImportError> {
         let conversation = source.read(found)?;
         let (unknown, damaged) = (conversation.unknown, conversation.damaged);
         if unknown + damaged > 0 {
@@ -116,9 +120,9 @@ impl<'a> Importer<'a> {
         }
         let (outcome, keeps_secrets) = match session_id(source, &conversation) {
             Some(id) => self.write(&id, source, &conversation)?,
-            None => (Outcome::Empty, false),
+            None => (ImportOutcome::Empty, false),
         };
-        Ok(Report {
+        Ok(ImportReport {
             outcome,
             unknown,
             damaged,
@@ -131,8 +135,8 @@ impl<'a> Importer<'a> {
         &self,
         id: &SessionId,
         source: &Source,
-        conversation: &Conversation,
-    ) -> Result<(Outcome, bool), ImportError> {
+        conversation: &ToolConversation,
+    ) -> Result<(ImportOutcome, bool), ImportError> {
         if !conversation.entries.is_empty() && self.store.exists(id)? {
             return Ok(self.extend(id, conversation)?);
         }
@@ -143,30 +147,30 @@ impl<'a> Importer<'a> {
         &self,
         id: &SessionId,
         source: &Source,
-        conversation: &Conversation,
-    ) -> Result<Outcome, ImportError> {
+        conversation: &ToolConversation,
+    ) -> Result<ImportOutcome, ImportError> {
         let Some(began) = conversation.entries.first().map(|entry| entry.at) else {
-            return Ok(Outcome::Empty);
+            return Ok(ImportOutcome::Empty);
         };
         if self.deleted.contains(id) {
-            return Ok(Outcome::Deleted);
+            return Ok(ImportOutcome::Deleted);
         }
         if self
             .catalog
             .of_inner(source.agent, &conversation.id)?
             .is_some()
         {
-            return Ok(Outcome::Recorded);
+            return Ok(ImportOutcome::Recorded);
         }
         let header = header(id, source, conversation, self.home);
         let agent = agent(source, conversation);
-        let entries: Vec<&Entry> = conversation.entries.iter().collect();
+        let entries: Vec<&NewRecord> = conversation.entries.iter().collect();
         let payloads = self.payloads(conversation, &entries);
         let records = records(&entries, &payloads, began, &agent);
         match self.store.create_dated(id, &header, began, records) {
-            Ok(_) => Ok(Outcome::Imported),
+            Ok(_) => Ok(ImportOutcome::Imported),
             // Another process was first.
-            Err(StoreError::Exists { .. }) => Ok(Outcome::Unchanged),
+            Err(StoreError::Exists { .. }) => Ok(ImportOutcome::Unchanged),
             Err(error) => Err(error.into()),
         }
     }
@@ -175,8 +179,8 @@ impl<'a> Importer<'a> {
     fn extend(
         &self,
         id: &SessionId,
-        conversation: &Conversation,
-    ) -> Result<(Outcome, bool), StoreError> {
+        conversation: &ToolConversation,
+    ) -> Result<(ImportOutcome, bool), StoreError> {
         let mut comparison = Comparison::new(conversation);
         let mut keeps_secrets = false;
         let mut reader = self.store.read(id)?;
@@ -185,8 +189,8 @@ impl<'a> Importer<'a> {
             keeps_secrets = keeps_secrets || self.would_mask(entry.record.payload);
         }
         match comparison.into_new() {
-            None => return Ok((Outcome::Differs, keeps_secrets)),
-            Some(new) if new.is_empty() => return Ok((Outcome::Unchanged, keeps_secrets)),
+            None => return Ok((ImportOutcome::Differs, keeps_secrets)),
+            Some(new) if new.is_empty() => return Ok((ImportOutcome::Unchanged, keeps_secrets)),
             // Until the log is locked, another process may append to it.
             Some(_) => {}
         }
@@ -194,16 +198,16 @@ impl<'a> Importer<'a> {
         let mut visit = |entry: &store::PositionedRecord<'_>| comparison.record(&entry.record);
         let mut opened = self.store.open_log_with(id, &mut visit)?;
         let Some(new) = comparison.into_new() else {
-            return Ok((Outcome::Differs, keeps_secrets));
+            return Ok((ImportOutcome::Differs, keeps_secrets));
         };
         if new.is_empty() {
-            return Ok((Outcome::Unchanged, keeps_secrets));
+            return Ok((ImportOutcome::Unchanged, keeps_secrets));
         }
         let payloads = self.payloads(conversation, &new);
         let records = new.iter().zip(&payloads);
         let records = records.map(|(entry, payload)| entry.as_record(payload));
         opened.log.append_dated(records, Sync::Turn)?;
-        Ok((Outcome::Extended, keeps_secrets))
+        Ok((ImportOutcome::Extended, keeps_secrets))
     }
 
     /// Whether a payload has something that is masked here.
@@ -214,8 +218,8 @@ impl<'a> Importer<'a> {
     /// The payloads of these entries of a conversation as they are written.
     fn payloads<'c>(
         &self,
-        conversation: &Conversation,
-        entries: &[&'c Entry],
+        conversation: &ToolConversation,
+        entries: &[&'c NewRecord],
     ) -> Vec<Cow<'c, str>> {
         if let Some(redactor) = &self.redactor {
             redactor.next_conversation();
@@ -229,7 +233,7 @@ impl<'a> Importer<'a> {
     }
 }
 
-fn header(id: &SessionId, source: &Source, conversation: &Conversation, home: &Path) -> Header {
+fn header(id: &SessionId, source: &Source, conversation: &ToolConversation, home: &Path) -> Header {
     Header {
         known_as: Some(conversation.id.clone()),
         place: Workspace::at(&folder(conversation, home)),
@@ -241,7 +245,7 @@ fn header(id: &SessionId, source: &Source, conversation: &Conversation, home: &P
     }
 }
 
-fn agent(source: &Source, conversation: &Conversation) -> String {
+fn agent(source: &Source, conversation: &ToolConversation) -> String {
     AgentSessionId::of_tool(
         &conversation.id,
         source.agent,
@@ -251,7 +255,7 @@ fn agent(source: &Source, conversation: &Conversation) -> String {
 
 /// The records of a session: the one that names its agent, then the history with these payloads.
 fn records<'a>(
-    entries: &'a [&'a Entry],
+    entries: &'a [&'a NewRecord],
     payloads: &'a [Cow<'a, str>],
     began: Timestamp,
     agent: &'a str,
@@ -267,7 +271,7 @@ pub const BEFORE_HISTORY: u64 = 2;
 /// The log that the import of a conversation would write, in memory; none if there would be none.
 pub(super) fn log(
     source: &Source,
-    found: &Found,
+    found: &FoundConversation,
     home: &Path,
 ) -> Result<Option<LogReader>, ImportError> {
     let conversation = source.read(found)?;
@@ -277,7 +281,7 @@ pub(super) fn log(
     };
     let header = header(&id, source, &conversation, home);
     let agent = agent(source, &conversation);
-    let entries: Vec<&Entry> = conversation.entries.iter().collect();
+    let entries: Vec<&NewRecord> = conversation.entries.iter().collect();
     let payloads = entries.iter().map(|entry| entry.payload.as_str().into());
     let payloads: Vec<_> = payloads.collect();
     let records = records(&entries, &payloads, began, &agent);
@@ -285,7 +289,7 @@ pub(super) fn log(
 }
 
 /// The working directory of a conversation: that of the user's home if none is recorded.
-pub(super) fn folder(conversation: &Conversation, home: &Path) -> String {
+pub(super) fn folder(conversation: &ToolConversation, home: &Path) -> String {
     let cwd = conversation.cwd.as_deref();
     let cwd = cwd.filter(|cwd| Path::new(cwd).is_absolute());
     path::normalize(cwd.unwrap_or(&home.to_string_lossy()))
@@ -293,7 +297,7 @@ pub(super) fn folder(conversation: &Conversation, home: &Path) -> String {
 
 /// The id of the session that a conversation is or becomes. An id that looks like one of ours could
 /// be taken for a session of ours.
-pub(super) fn session_id(source: &Source, conversation: &Conversation) -> Option<SessionId> {
+pub(super) fn session_id(source: &Source, conversation: &ToolConversation) -> Option<SessionId> {
     let is_ours = SessionId::parse(&conversation.id).is_some();
     (!is_ours).then(|| SessionId::of_foreign(source.agent, &conversation.id))
 }
@@ -307,16 +311,16 @@ pub(super) fn session_id(source: &Source, conversation: &Conversation) -> Option
 struct Comparison<'a> {
     /// The records of the conversation, and of each of its subagents, that the log does not have
     /// yet.
-    history: BTreeMap<String, VecDeque<(usize, &'a Entry)>>,
+    history: BTreeMap<String, VecDeque<(usize, &'a NewRecord)>>,
     /// The snapshots at the end, that are not in the log.
-    snapshots: Vec<&'a Entry>,
+    snapshots: Vec<&'a NewRecord>,
     differs: bool,
     /// Whether a client has set the title.
     has_own_title: bool,
 }
 
 impl<'a> Comparison<'a> {
-    fn new(conversation: &'a Conversation) -> Self {
+    fn new(conversation: &'a ToolConversation) -> Self {
         let entries = conversation.entries.iter();
         let (snapshots, own): (Vec<_>, Vec<_>) =
             entries.partition(|entry| entry.kind == Kind::Info);
@@ -362,7 +366,7 @@ impl<'a> Comparison<'a> {
     }
 
     /// The records that the log lacks; `None` if it has something else.
-    fn into_new(mut self) -> Option<Vec<&'a Entry>> {
+    fn into_new(mut self) -> Option<Vec<&'a NewRecord>> {
         if self.differs {
             return None;
         }
@@ -373,8 +377,8 @@ impl<'a> Comparison<'a> {
             new.extend(history);
         }
         new.sort_by_key(|(at, _)| *at);
-        let mut new: Vec<&Entry> = new.into_iter().map(|(_, entry)| entry).collect();
-        let is_title = |entry: &Entry| entry.payload.contains("session_info_update");
+        let mut new: Vec<&NewRecord> = new.into_iter().map(|(_, entry)| entry).collect();
+        let is_title = |entry: &NewRecord| entry.payload.contains("session_info_update");
         let own_title = self.has_own_title;
         self.snapshots
             .retain(|entry| !(own_title && is_title(entry)));
@@ -394,8 +398,8 @@ fn subagent(kind: Kind, payload: &str) -> String {
 }
 
 /// Leaves out what is not compared, up to the next entry that is.
-fn skip(history: &mut VecDeque<(usize, &Entry)>) {
-    let is_skipped = |(_, entry): &(usize, &Entry)| !is_compared(entry.kind, &entry.payload);
+fn skip(history: &mut VecDeque<(usize, &NewRecord)>) {
+    let is_skipped = |(_, entry): &(usize, &NewRecord)| !is_compared(entry.kind, &entry.payload);
     while history.front().is_some_and(is_skipped) {
         history.pop_front();
     }

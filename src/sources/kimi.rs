@@ -10,15 +10,15 @@ use serde_json::Value;
 use crate::sys::Timestamp;
 
 use super::content::as_text;
-use super::conversation::{Builder, Conversation};
+use super::conversation::{ConversationBuilder, ToolConversation};
 use super::kimi_cli::{self, block};
 use super::spent::{Spent, number};
-use super::subagents::Subagent;
-use super::tool::Calls;
-use super::{Found, Places, Wanted, lines};
+use super::subagents::SourceSubagent;
+use super::tool::CallsById;
+use super::{FoundConversation, ToolFolders, Wanted, lines};
 
 /// `$KIMI_CODE_HOME/sessions`, or that in `~/.kimi-code`.
-pub(super) fn root(places: &Places) -> PathBuf {
+pub(super) fn root(places: &ToolFolders) -> PathBuf {
     places
         .folder("KIMI_CODE_HOME", ".kimi-code")
         .join("sessions")
@@ -30,11 +30,15 @@ pub(super) fn is_conversation(path: &Path) -> bool {
     matches!(parts[..], [_, _, "agents", "main", "wire.jsonl"])
 }
 
-pub(super) fn read(found: &Found, bytes: &[u8], wanted: Wanted<'_>) -> Conversation {
+pub(super) fn read(
+    found: &FoundConversation,
+    bytes: &[u8],
+    wanted: Wanted<'_>,
+) -> ToolConversation {
     let lines = lines::objects(bytes);
     let folder = found.path.ancestors().nth(3).unwrap_or(&found.root);
     let state = super::json_file(&folder.join("state.json"));
-    let mut reader = Reader::of(&lines.objects);
+    let mut reader = KimiReader::of(&lines.objects);
     // Other titles are the first prompt, cut off.
     if state["isCustomTitle"] == true || state["titleKind"] == "generated" {
         reader.builder.title(&as_text(&state["title"]));
@@ -53,7 +57,7 @@ pub(super) fn read(found: &Found, bytes: &[u8], wanted: Wanted<'_>) -> Conversat
 
 /// The subagents, which have folders beside that of the session's own file. `calls` has the calls that
 /// started them.
-fn subagents(found: &Found, calls: &HashMap<String, String>) -> Vec<Subagent> {
+fn subagents(found: &FoundConversation, calls: &HashMap<String, String>) -> Vec<SourceSubagent> {
     let Some(main) = found.path.parent() else {
         return Vec::new();
     };
@@ -64,18 +68,22 @@ fn subagents(found: &Found, calls: &HashMap<String, String>) -> Vec<Subagent> {
     folders.sort();
     let read = folders.into_iter().filter_map(|folder| {
         let bytes = super::bytes(&folder.join("wire.jsonl")).ok()?;
-        let reader = Reader::of(&lines::objects(&bytes).objects);
+        let reader = KimiReader::of(&lines::objects(&bytes).objects);
         let id = folder.file_name()?.to_str()?;
-        Some(Subagent::new(id, calls.get(id).cloned(), reader.builder))
+        Some(SourceSubagent::new(
+            id,
+            calls.get(id).cloned(),
+            reader.builder,
+        ))
     });
     read.collect()
 }
 
 #[derive(Debug, Default)]
-struct Reader {
-    builder: Builder,
+struct KimiReader {
+    builder: ConversationBuilder,
     cwd: Option<String>,
-    calls: Calls,
+    calls: CallsById,
     /// The calls that started subagents, by the subagents' ids.
     agents: HashMap<String, String>,
     unknown: usize,
@@ -104,7 +112,7 @@ const SKIPPED: [&str; 19] = [
     "mcp.",
 ];
 
-impl Reader {
+impl KimiReader {
     fn of(operations: &[Value]) -> Self {
         let mut reader = Self::default();
         for operation in operations {

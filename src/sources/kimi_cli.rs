@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 use crate::sys::Timestamp;
 
 use super::content::{self, as_text, diff, text};
-use super::conversation::{Builder, Conversation};
+use super::conversation::{ConversationBuilder, ToolConversation};
 use super::spent::{Spent, number};
-use super::subagents::Subagent;
-use super::tool::{Calls, arguments};
-use super::{Found, Places, Wanted, has_extension, lines};
+use super::subagents::SourceSubagent;
+use super::tool::{CallsById, arguments};
+use super::{FoundConversation, ToolFolders, Wanted, has_extension, lines};
 
 /// `$KIMI_SHARE_DIR/sessions`, or that in `~/.kimi`.
-pub(super) fn root(places: &Places) -> PathBuf {
+pub(super) fn root(places: &ToolFolders) -> PathBuf {
     places.folder("KIMI_SHARE_DIR", ".kimi").join("sessions")
 }
 
@@ -31,7 +31,11 @@ pub(super) fn is_conversation(path: &Path) -> bool {
     }
 }
 
-pub(super) fn read(found: &Found, bytes: &[u8], wanted: Wanted<'_>) -> Conversation {
+pub(super) fn read(
+    found: &FoundConversation,
+    bytes: &[u8],
+    wanted: Wanted<'_>,
+) -> ToolConversation {
     let has_folder = found.path.file_stem().is_some_and(|name| name == "context");
     let parent = found.path.parent().unwrap_or(&found.root);
     let (id, group) = if has_folder {
@@ -42,10 +46,10 @@ pub(super) fn read(found: &Found, bytes: &[u8], wanted: Wanted<'_>) -> Conversat
     let beside = |name: &str| has_folder.then(|| parent.join(name));
     let wire = beside("wire.jsonl").and_then(|path| super::bytes(&path).ok());
     let wire = lines::objects(&wire.unwrap_or_default());
-    let mut reader = Reader::of(&wire.objects);
+    let mut reader = KimiCliReader::of(&wire.objects);
     let mut damaged = wire.damaged;
     if !reader.builder.has_prompt() {
-        reader = Reader::default();
+        reader = KimiCliReader::default();
         let context = lines::objects(bytes);
         for message in &context.objects {
             reader.message(found.modified, message);
@@ -65,7 +69,7 @@ pub(super) fn read(found: &Found, bytes: &[u8], wanted: Wanted<'_>) -> Conversat
 }
 
 /// The subagents, whose records are among those of the session.
-fn agents(records: &[Value]) -> Vec<Subagent> {
+fn agents(records: &[Value]) -> Vec<SourceSubagent> {
     let mut of_agent: BTreeMap<String, (Option<String>, Vec<Value>)> = BTreeMap::new();
     for record in records {
         let payload = &record["message"]["payload"];
@@ -82,15 +86,15 @@ fn agents(records: &[Value]) -> Vec<Subagent> {
             .or_insert_with(|| (call.map(str::to_owned), Vec::new()));
         own.push(json!({"timestamp": record["timestamp"], "message": payload["event"]}));
     }
-    let read = of_agent
-        .into_iter()
-        .map(|(id, (call, records))| Subagent::new(id, call, Reader::of(&records).builder));
+    let read = of_agent.into_iter().map(|(id, (call, records))| {
+        SourceSubagent::new(id, call, KimiCliReader::of(&records).builder)
+    });
     read.collect()
 }
 
 /// The working directory of a folder: its name is the MD5 of the path, behind the name of the
 /// system that has it, if that is not this one.
-fn cwd(found: &Found, folder: &Path) -> Option<String> {
+fn cwd(found: &FoundConversation, folder: &Path) -> Option<String> {
     let known = super::json_file(&found.root.parent()?.join("kimi.json"));
     let name = folder.file_name()?.to_str()?;
     let hash = name.rsplit('_').next()?;
@@ -112,9 +116,9 @@ fn spent(tokens: &Value) -> Spent {
 }
 
 #[derive(Debug, Default)]
-struct Reader {
-    builder: Builder,
-    calls: Calls,
+struct KimiCliReader {
+    builder: ConversationBuilder,
+    calls: CallsById,
     /// The arguments of calls, put together from their parts.
     arguments: HashMap<String, String>,
     /// Calls of the model's answer that is being read. Their arguments may not be complete.
@@ -143,7 +147,7 @@ const SKIPPED: [&str; 17] = [
     "ToolCallRequest",
 ];
 
-impl Reader {
+impl KimiCliReader {
     /// Reads the records of a file.
     fn of(records: &[Value]) -> Self {
         let mut arguments: HashMap<String, String> = HashMap::new();
@@ -287,7 +291,12 @@ impl Reader {
 }
 
 /// Adds a part of what the model said.
-pub(super) fn said(builder: &mut Builder, at: Timestamp, id: Option<&str>, part: &Value) {
+pub(super) fn said(
+    builder: &mut ConversationBuilder,
+    at: Timestamp,
+    id: Option<&str>,
+    part: &Value,
+) {
     if let Some(thought) = part["think"].as_str() {
         builder.thought(at, id, thought);
     } else if let Some(block) = block(part) {
@@ -297,8 +306,8 @@ pub(super) fn said(builder: &mut Builder, at: Timestamp, id: Option<&str>, part:
 
 /// Begins a tool call, or updates the plan if that is what the tool does.
 pub(super) fn begin(
-    builder: &mut Builder,
-    calls: &mut Calls,
+    builder: &mut ConversationBuilder,
+    calls: &mut CallsById,
     at: Timestamp,
     id: &str,
     name: &str,

@@ -7,7 +7,7 @@ use serde_json::{Deserializer, Value};
 
 /// The objects of a file, and how many lines have something else.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(super) struct JsonLines {
     pub(super) objects: Vec<Value>,
     pub(super) damaged: usize,
 }
@@ -15,9 +15,9 @@ pub(super) struct Lines {
 /// Reads a file of JSON lines. Lines end with a line feed and nothing else: strings may contain
 /// other separators. A last line without its end that is no complete object is being written; it is
 /// not counted as damaged.
-pub(super) fn objects(bytes: &[u8]) -> Lines {
+pub(super) fn objects(bytes: &[u8]) -> JsonLines {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
-    let mut lines = Lines::default();
+    let mut lines = JsonLines::default();
     let ends = memchr::memchr_iter(b'\n', bytes).map(|end| end + 1);
     let mut start = 0;
     for end in ends.chain([bytes.len()]) {

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use tokio::sync::Notify;
 
-use crate::index::{Catalog, FileOfTool, ListError, MayHave, ReadFile, Summary, Tools};
+use crate::index::{Catalog, FileOfTool, ListError, MayHave, ReadFile, Summary, ToolTexts};
 use crate::record::search_text::SearchText;
 use crate::record::{Kind, Passage, Record};
 use crate::store::{LogReader, Store, StoreError};
@@ -17,8 +17,8 @@ use crate::sys::{SessionId, Timestamp, lock, with_causes};
 
 use super::glance::{Glance, LARGEST};
 use super::import::{ImportError, Importer, folder, log, session_id};
-use super::scan::Seen;
-use super::{Conversation, Found, Places, Source};
+use super::scan::SeenFiles;
+use super::{FoundConversation, Source, ToolConversation, ToolFolders};
 
 /// How many files of a source are likely to change.
 const NEWEST: u32 = 8;
@@ -39,9 +39,9 @@ const WRITTEN_AT_ONCE: usize = 2 << 20;
 #[derive(Debug)]
 pub struct LiveSources {
     pub(super) sources: Vec<&'static Source>,
-    pub(super) places: Places,
+    pub(super) places: ToolFolders,
     /// The files that this process has seen. Locked while the files are looked at.
-    pub(super) seen: Mutex<Seen>,
+    pub(super) seen: Mutex<SeenFiles>,
     /// Notified when there are files that were not read as a whole.
     pub(super) uncounted: Notify,
     /// Buffers for files that are searched, one for each thread that does it.
@@ -50,7 +50,7 @@ pub struct LiveSources {
 
 impl LiveSources {
     /// The conversations of these sources, in these places. Reads nothing yet.
-    pub fn new(sources: Vec<&'static Source>, places: Places) -> Self {
+    pub fn new(sources: Vec<&'static Source>, places: ToolFolders) -> Self {
         Self {
             sources,
             places,
@@ -65,7 +65,7 @@ impl LiveSources {
     pub(super) fn as_read(
         &self,
         source: &Source,
-        found: &Found,
+        found: &FoundConversation,
         file: &FileOfTool,
         read: std::io::Result<Glance>,
         with_text: bool,
@@ -200,7 +200,7 @@ impl LiveSources {
         &self,
         catalog: &Catalog,
         id: &SessionId,
-    ) -> Result<Option<(&'static Source, Found)>, ListError> {
+    ) -> Result<Option<(&'static Source, FoundConversation)>, ListError> {
         let Some((tool, file)) = catalog.file_of(id)? else {
             return Ok(None);
         };
@@ -234,8 +234,8 @@ impl LiveSources {
         sources.find(|source| source.name == tool).copied()
     }
 
-    fn found_in(&self, source: &Source, file: &FileOfTool) -> Found {
-        Found {
+    fn found_in(&self, source: &Source, file: &FileOfTool) -> FoundConversation {
+        FoundConversation {
             root: (source.root)(&self.places),
             path: PathBuf::from(&file.path),
             key: Some(file.part.clone()).filter(|part| !part.is_empty()),
@@ -245,7 +245,7 @@ impl LiveSources {
     }
 }
 
-impl Tools for LiveSources {
+impl ToolTexts for LiveSources {
     fn names(&self) -> Vec<String> {
         let names = self.sources.iter().map(|source| source.name.to_owned());
         names.collect()
@@ -268,7 +268,7 @@ impl Tools for LiveSources {
 }
 
 /// The text of a conversation, in pieces that end with a turn and have at least so many bytes.
-fn text(conversation: &Conversation, whole: bool, piece: usize) -> Vec<Vec<Passage>> {
+fn text(conversation: &ToolConversation, whole: bool, piece: usize) -> Vec<Vec<Passage>> {
     let mut text = if whole {
         SearchText::whole()
     } else {
@@ -294,7 +294,7 @@ fn text(conversation: &Conversation, whole: bool, piece: usize) -> Vec<Vec<Passa
 }
 
 /// A file as the catalog knows it; none if its name is not text.
-pub(super) fn as_file(found: &Found) -> Option<FileOfTool> {
+pub(super) fn as_file(found: &FoundConversation) -> Option<FileOfTool> {
     Some(FileOfTool {
         path: found.path.to_str()?.to_owned(),
         part: found.key.clone().unwrap_or_default(),
@@ -304,7 +304,12 @@ pub(super) fn as_file(found: &Found) -> Option<FileOfTool> {
 }
 
 /// The entry of a conversation; none if there is no prompt in it.
-fn summary(source: &Source, found: &Found, glance: &Glance, home: &Path) -> Option<Summary> {
+fn summary(
+    source: &Source,
+    found: &FoundConversation,
+    glance: &Glance,
+    home: &Path,
+) -> Option<Summary> {
     let conversation = &glance.conversation;
     let first = conversation.entries.first()?;
     let mut all = conversation.entries.iter();

@@ -37,11 +37,11 @@ use std::path::{Path, PathBuf};
 use crate::index::MayHave;
 use crate::sys::Timestamp;
 
-pub use conversation::{Conversation, Entry};
+pub use conversation::{NewRecord, ToolConversation};
 use file::{bytes, has_any, json_file, no_file, open, read_into};
 pub use live::LiveSources;
-pub use raw::Part;
-use subagents::Subagent;
+pub use raw::FilePart;
+use subagents::SourceSubagent;
 
 /// A tool whose conversations can be read.
 #[derive(Debug)]
@@ -52,24 +52,24 @@ pub struct Source {
     /// conversation by the tool's own id.
     pub agent: &'static str,
     /// The folder with the conversations.
-    pub root: fn(&Places) -> PathBuf,
-    reader: Reader,
+    pub root: fn(&ToolFolders) -> PathBuf,
+    reader: SourceReader,
 }
 
 /// How a tool keeps its conversations.
 #[derive(Debug)]
-enum Reader {
+enum SourceReader {
     /// A file for each conversation.
     Files {
         /// Whether a file below the folder is a conversation: its path from there.
         is_conversation: fn(&Path) -> bool,
         /// Reads a conversation from a file's bytes, and its subagents, which may have files of their
         /// own, if they are wanted.
-        read: fn(&Found, &[u8], Wanted<'_>) -> Conversation,
+        read: fn(&FoundConversation, &[u8], Wanted<'_>) -> ToolConversation,
         /// The other files that have words of the conversation, if the file has one of the `marks`
         /// or not; none if words are put together from parts, so that they cannot be looked for in
         /// files.
-        others: fn(&Found, &[u8], bool) -> Option<Vec<PathBuf>>,
+        others: fn(&FoundConversation, &[u8], bool) -> Option<Vec<PathBuf>>,
         /// See `others`.
         marks: &'static [&'static str],
     },
@@ -77,14 +77,14 @@ enum Reader {
     Database {
         /// Its name in the folder.
         name: &'static str,
-        find: fn(&Path) -> io::Result<Vec<Found>>,
+        find: fn(&Path) -> io::Result<Vec<FoundConversation>>,
         /// Reads a conversation up to this number of messages, or all of it if that is negative.
-        read: fn(&Found, i64) -> io::Result<Conversation>,
+        read: fn(&FoundConversation, i64) -> io::Result<ToolConversation>,
     },
 }
 
 /// Where subagents are put, if they are wanted.
-type Wanted<'a> = Option<&'a mut Vec<Subagent>>;
+type Wanted<'a> = Option<&'a mut Vec<SourceSubagent>>;
 
 /// All of them.
 pub static SOURCES: [Source; 10] = [
@@ -92,7 +92,7 @@ pub static SOURCES: [Source; 10] = [
         name: "claude-code",
         agent: "claude-agent-acp",
         root: claude_code::root,
-        reader: Reader::Files {
+        reader: SourceReader::Files {
             is_conversation: claude_code::is_conversation,
             read: claude_code::read,
             others: |found, bytes, is_marked| Some(claude_code::others(found, bytes, is_marked)),
@@ -103,7 +103,7 @@ pub static SOURCES: [Source; 10] = [
         name: "codex",
         agent: "codex-acp",
         root: codex::root,
-        reader: Reader::Files {
+        reader: SourceReader::Files {
             is_conversation: codex::is_conversation,
             read: codex::read,
             others: codex::others,
@@ -114,7 +114,7 @@ pub static SOURCES: [Source; 10] = [
         name: "copilot",
         agent: "Copilot",
         root: copilot::root,
-        reader: Reader::Files {
+        reader: SourceReader::Files {
             is_conversation: copilot::is_conversation,
             read: copilot::read,
             others: |_, _, _| Some(Vec::new()),
@@ -125,7 +125,7 @@ pub static SOURCES: [Source; 10] = [
         name: "gemini",
         agent: "gemini-cli",
         root: gemini::root,
-        reader: Reader::Files {
+        reader: SourceReader::Files {
             is_conversation: gemini::is_conversation,
             read: gemini::read,
             others: gemini::others,
@@ -136,7 +136,7 @@ pub static SOURCES: [Source; 10] = [
         name: "goose",
         agent: "goose",
         root: goose::root,
-        reader: Reader::Database {
+        reader: SourceReader::Database {
             name: goose::DATABASE,
             find: goose::find,
             read: goose::read,
@@ -146,7 +146,7 @@ pub static SOURCES: [Source; 10] = [
         name: "kimi",
         agent: "Kimi Code CLI",
         root: kimi::root,
-        reader: Reader::Files {
+        reader: SourceReader::Files {
             is_conversation: kimi::is_conversation,
             read: kimi::read,
             // Words are put together from parts.
@@ -158,7 +158,7 @@ pub static SOURCES: [Source; 10] = [
         name: "kimi-cli",
         agent: "Kimi Code CLI",
         root: kimi_cli::root,
-        reader: Reader::Files {
+        reader: SourceReader::Files {
             is_conversation: kimi_cli::is_conversation,
             read: kimi_cli::read,
             // Words are put together from parts.
@@ -170,7 +170,7 @@ pub static SOURCES: [Source; 10] = [
         name: "opencode",
         agent: "OpenCode",
         root: opencode::root,
-        reader: Reader::Database {
+        reader: SourceReader::Database {
             name: opencode::DATABASE,
             find: opencode::find,
             read: opencode::read,
@@ -180,7 +180,7 @@ pub static SOURCES: [Source; 10] = [
         name: "pi",
         agent: "pi-acp",
         root: pi::root,
-        reader: Reader::Files {
+        reader: SourceReader::Files {
             is_conversation: pi::is_conversation,
             read: pi::read,
             others: |_, _, _| Some(Vec::new()),
@@ -191,7 +191,7 @@ pub static SOURCES: [Source; 10] = [
         name: "qwen",
         agent: "qwen-code",
         root: qwen::root,
-        reader: Reader::Files {
+        reader: SourceReader::Files {
             is_conversation: qwen::is_conversation,
             read: qwen::read,
             others: qwen::others,
@@ -202,14 +202,14 @@ pub static SOURCES: [Source; 10] = [
 
 /// Where tools keep their files.
 #[derive(Clone, Debug, Default)]
-pub struct Places {
+pub struct ToolFolders {
     /// The user's home folder.
     pub home: PathBuf,
     /// The folders that environment variables name.
     pub variables: BTreeMap<&'static str, PathBuf>,
 }
 
-impl Places {
+impl ToolFolders {
     /// The variables that name a tool's folder.
     pub const VARIABLES: [&'static str; 9] = [
         "CLAUDE_CONFIG_DIR",
@@ -232,7 +232,7 @@ impl Places {
 
 /// A conversation, as far as it is known before it is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundConversation {
     /// The source's folder.
     pub root: PathBuf,
     /// The file.
@@ -247,9 +247,9 @@ pub struct Found {
 
 /// The files of a source.
 #[derive(Debug, Default)]
-pub struct Search {
+pub struct FoundConversations {
     /// The conversations.
-    pub found: Vec<Found>,
+    pub found: Vec<FoundConversation>,
     /// The paths that could not be read.
     pub errors: Vec<(PathBuf, io::Error)>,
 }
@@ -272,9 +272,9 @@ const DEPTH: usize = 8;
 impl Source {
     /// The conversations of the tool, the one that changed last first. There are none if it has no
     /// folder.
-    pub fn find(&self, places: &Places) -> Search {
+    pub fn find(&self, places: &ToolFolders) -> FoundConversations {
         let mut search = self.search(places);
-        let newest_first = |a: &Found, b: &Found| {
+        let newest_first = |a: &FoundConversation, b: &FoundConversation| {
             let by_time = b.modified.cmp(&a.modified);
             by_time.then_with(|| a.path.cmp(&b.path))
         };
@@ -283,19 +283,19 @@ impl Source {
     }
 
     /// The conversations of the tool, in any order.
-    fn search(&self, places: &Places) -> Search {
+    fn search(&self, places: &ToolFolders) -> FoundConversations {
         let root = (self.root)(places);
-        let mut search = Search::default();
+        let mut search = FoundConversations::default();
         match &self.reader {
-            Reader::Files {
+            SourceReader::Files {
                 is_conversation, ..
-            } => Folder {
+            } => FolderSearch {
                 root: &root,
                 is_conversation: *is_conversation,
                 search: &mut search,
             }
             .look_into(Path::new(""), DEPTH),
-            Reader::Database { name, find, .. } => match find(&root) {
+            SourceReader::Database { name, find, .. } => match find(&root) {
                 Ok(found) => search.found = found,
                 Err(error) => search.errors.push((root.join(name), error)),
             },
@@ -305,7 +305,7 @@ impl Source {
 
     /// Reads a conversation, which is empty if the file does not have one. A file that is damaged is
     /// read as far as possible.
-    pub fn read(&self, found: &Found) -> io::Result<Conversation> {
+    pub fn read(&self, found: &FoundConversation) -> io::Result<ToolConversation> {
         let read = self.read_if(found, &|_| true, &mut Vec::new())?;
         Ok(read.unwrap_or_default())
     }
@@ -314,18 +314,18 @@ impl Source {
     /// The file is read into `buffer`.
     fn read_if(
         &self,
-        found: &Found,
+        found: &FoundConversation,
         may_have: MayHave<'_>,
         buffer: &mut Vec<u8>,
-    ) -> io::Result<Option<Conversation>> {
+    ) -> io::Result<Option<ToolConversation>> {
         let (read, others, marks) = match &self.reader {
-            Reader::Files {
+            SourceReader::Files {
                 read,
                 others,
                 marks,
                 ..
             } => (read, others, marks),
-            Reader::Database { read, .. } => return read(found, -1).map(Some),
+            SourceReader::Database { read, .. } => return read(found, -1).map(Some),
         };
         let (mut may, mut is_marked) = (false, false);
         let bytes = read_into(&found.path, buffer, &mut |lines| {
@@ -348,13 +348,13 @@ impl Source {
 }
 
 /// A source's folder while conversations are looked for in it.
-struct Folder<'a> {
+struct FolderSearch<'a> {
     root: &'a Path,
     is_conversation: fn(&Path) -> bool,
-    search: &'a mut Search,
+    search: &'a mut FoundConversations,
 }
 
-impl Folder<'_> {
+impl FolderSearch<'_> {
     /// Looks for conversations in a folder and those in it; `inside` is its path from the source's.
     fn look_into(&mut self, inside: &Path, depth: usize) {
         let folder = self.root.join(inside);
@@ -394,7 +394,7 @@ impl Folder<'_> {
         };
         // Reading a pipe would wait, and reading a device never end.
         if file.is_file() {
-            self.search.found.push(Found {
+            self.search.found.push(FoundConversation {
                 root: self.root.to_owned(),
                 path: self.root.join(&inside),
                 key: None,

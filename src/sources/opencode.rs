@@ -11,24 +11,24 @@ use serde_json::{Value, json};
 use crate::sys::Timestamp;
 
 use super::content::{self, as_text, diff, text};
-use super::conversation::{Builder, Conversation};
+use super::conversation::{ConversationBuilder, ToolConversation};
 use super::database::open;
 use super::spent::{Spent, number};
-use super::subagents::{self, Subagent};
-use super::{Found, Places, tool};
+use super::subagents::{self, SourceSubagent};
+use super::{FoundConversation, ToolFolders, tool};
 
 /// The file's name.
 pub(super) const DATABASE: &str = "opencode.db";
 
 /// `$XDG_DATA_HOME/opencode`, or `~/.local/share/opencode`, on every system.
-pub(super) fn root(places: &Places) -> PathBuf {
+pub(super) fn root(places: &ToolFolders) -> PathBuf {
     places
         .folder("XDG_DATA_HOME", ".local/share")
         .join("opencode")
 }
 
 /// The conversations. Those of subagents are parts of others.
-pub(super) fn find(root: &Path) -> io::Result<Vec<Found>> {
+pub(super) fn find(root: &Path) -> io::Result<Vec<FoundConversation>> {
     let path = root.join(DATABASE);
     let database = match open(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -38,7 +38,7 @@ pub(super) fn find(root: &Path) -> io::Result<Vec<Found>> {
     let found = (|| {
         let mut query = database.prepare(query)?;
         let rows = query.query_map([], |row| {
-            Ok(Found {
+            Ok(FoundConversation {
                 root: root.to_owned(),
                 path: path.clone(),
                 key: Some(row.get(0)?),
@@ -51,21 +51,21 @@ pub(super) fn find(root: &Path) -> io::Result<Vec<Found>> {
     found.map_err(io::Error::other)
 }
 
-/// A conversation of which [`Found::key`] is the id.
-pub(super) fn read(found: &Found, limit: i64) -> io::Result<Conversation> {
+/// A conversation of which [`FoundConversation::key`] is the id.
+pub(super) fn read(found: &FoundConversation, limit: i64) -> io::Result<ToolConversation> {
     let database = open(&found.path)?;
     let id = found.key.as_deref().unwrap_or_default();
     of(&database, id, limit).map_err(io::Error::other)
 }
 
 /// A conversation; up to the message number `limit`, if that is not negative.
-fn of(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<Conversation> {
+fn of(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<ToolConversation> {
     let (cwd, title): (String, String) = database.query_row(
         "SELECT directory, title FROM session WHERE id = ?",
         params![id],
         |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
-    let mut messages = Messages::read(database, id, limit)?;
+    let mut messages = OpencodeMessages::read(database, id, limit)?;
     // The title of a session that has none yet.
     if !title.starts_with("New session - ") && !title.starts_with("Child session - ") {
         messages.builder.title(&title);
@@ -83,10 +83,10 @@ fn of(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<Conversat
             if parents.len() + subagents.len() > MOST_SUBAGENTS {
                 break;
             }
-            let read = Messages::read(database, &child, limit)?;
+            let read = OpencodeMessages::read(database, &child, limit)?;
             calls.extend(read.subagents);
             damaged += read.damaged;
-            subagents.push(Subagent::new(
+            subagents.push(SourceSubagent::new(
                 &child,
                 calls.get(&child).cloned(),
                 read.builder,
@@ -103,14 +103,14 @@ const MOST_SUBAGENTS: usize = 10_000;
 
 /// The messages of a session.
 #[derive(Debug, Default)]
-struct Messages {
-    builder: Builder,
+struct OpencodeMessages {
+    builder: ConversationBuilder,
     /// The calls that started subagents, by the subagents' sessions.
     subagents: HashMap<String, String>,
     damaged: usize,
 }
 
-impl Messages {
+impl OpencodeMessages {
     fn read(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<Self> {
         let revert: Option<String> = database.query_row(
             "SELECT revert FROM session WHERE id = ?",
@@ -202,7 +202,13 @@ fn spent(message: &Value) -> Spent {
     }
 }
 
-fn assistant(builder: &mut Builder, at: Timestamp, message: &str, id: &str, part: &Value) {
+fn assistant(
+    builder: &mut ConversationBuilder,
+    at: Timestamp,
+    message: &str,
+    id: &str,
+    part: &Value,
+) {
     let time = |value: &Value| value.as_i64().map(Timestamp::from_millis);
     let began = time(&part["time"]["start"]).unwrap_or(at);
     match part["type"].as_str() {
@@ -221,7 +227,7 @@ fn assistant(builder: &mut Builder, at: Timestamp, message: &str, id: &str, part
 }
 
 /// A tool call, which is one part with its result.
-fn call(builder: &mut Builder, at: Timestamp, part: &Value) {
+fn call(builder: &mut ConversationBuilder, at: Timestamp, part: &Value) {
     let (Some(id), Some(name)) = (part["callID"].as_str(), part["tool"].as_str()) else {
         return;
     };

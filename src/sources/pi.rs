@@ -9,13 +9,13 @@ use serde_json::Value;
 use crate::sys::Timestamp;
 
 use super::content::{self, as_text, text};
-use super::conversation::{Builder, Conversation};
+use super::conversation::{ConversationBuilder, ToolConversation};
 use super::spent::{Spent, number};
-use super::tool::Calls;
-use super::{Found, Places, Wanted, has_extension, lines};
+use super::tool::CallsById;
+use super::{FoundConversation, ToolFolders, Wanted, has_extension, lines};
 
 /// `$PI_CODING_AGENT_DIR/sessions`, or that in `~/.pi/agent`.
-pub(super) fn root(places: &Places) -> PathBuf {
+pub(super) fn root(places: &ToolFolders) -> PathBuf {
     places
         .folder("PI_CODING_AGENT_DIR", ".pi/agent")
         .join("sessions")
@@ -29,7 +29,7 @@ pub(super) fn is_conversation(path: &Path) -> bool {
     has_extension(name, &["jsonl"])
 }
 
-pub(super) fn read(_: &Found, bytes: &[u8], _: Wanted<'_>) -> Conversation {
+pub(super) fn read(_: &FoundConversation, bytes: &[u8], _: Wanted<'_>) -> ToolConversation {
     let lines = lines::objects(bytes);
     let head = lines
         .objects
@@ -37,7 +37,7 @@ pub(super) fn read(_: &Found, bytes: &[u8], _: Wanted<'_>) -> Conversation {
         .find(|entry| entry["type"] == "session");
     let head = |name| Some(head?[name].as_str()?.to_owned());
     let shown = branch(&lines.objects);
-    let mut reader = Reader::default();
+    let mut reader = PiReader::default();
     for entry in &lines.objects {
         let id = entry["id"].as_str();
         if id.is_none_or(|id| shown.contains(id)) {
@@ -71,13 +71,13 @@ fn branch(entries: &[Value]) -> HashSet<&str> {
 }
 
 #[derive(Debug, Default)]
-struct Reader {
-    builder: Builder,
-    calls: Calls,
+struct PiReader {
+    builder: ConversationBuilder,
+    calls: CallsById,
     unknown: usize,
 }
 
-impl Reader {
+impl PiReader {
     fn entry(&mut self, entry: &Value) {
         let at = self.builder.time(entry["timestamp"].as_str());
         let id = entry["id"].as_str();

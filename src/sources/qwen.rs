@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use crate::sys::Timestamp;
 
 use super::content::{self, as_text, diff, text};
-use super::conversation::{Builder, Conversation};
+use super::conversation::{ConversationBuilder, ToolConversation};
 use super::spent::{Spent, number};
-use super::subagents::Subagent;
-use super::{Found, Places, Wanted, branch, has_extension, lines, tool};
+use super::subagents::SourceSubagent;
+use super::{FoundConversation, ToolFolders, Wanted, branch, has_extension, lines, tool};
 
 /// `$QWEN_HOME`, or `~/.qwen`.
-pub(super) fn root(places: &Places) -> PathBuf {
+pub(super) fn root(places: &ToolFolders) -> PathBuf {
     places.folder("QWEN_HOME", ".qwen")
 }
 
@@ -27,13 +27,17 @@ pub(super) fn is_conversation(path: &Path) -> bool {
     has_extension(name, &["jsonl"])
 }
 
-pub(super) fn read(found: &Found, bytes: &[u8], wanted: Wanted<'_>) -> Conversation {
+pub(super) fn read(
+    found: &FoundConversation,
+    bytes: &[u8],
+    wanted: Wanted<'_>,
+) -> ToolConversation {
     if let Some(wanted) = wanted {
         wanted.extend(subagents(found));
     }
     let lines = lines::objects(bytes);
     let shown = branch::shown(&lines.objects);
-    let mut builder = Builder::default();
+    let mut builder = ConversationBuilder::default();
     let mut unknown = 0;
     for (record, shown) in lines.objects.iter().zip(shown) {
         if shown {
@@ -53,7 +57,7 @@ pub(super) fn read(found: &Found, bytes: &[u8], wanted: Wanted<'_>) -> Conversat
 }
 
 /// The files of subagents.
-pub(super) fn others(found: &Found, _: &[u8], _: bool) -> Option<Vec<PathBuf>> {
+pub(super) fn others(found: &FoundConversation, _: &[u8], _: bool) -> Option<Vec<PathBuf>> {
     let project = found.path.ancestors().nth(2)?;
     let folder = project.join("subagents").join(found.path.file_stem()?);
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -62,19 +66,19 @@ pub(super) fn others(found: &Found, _: &[u8], _: bool) -> Option<Vec<PathBuf>> {
 
 /// The subagents, each with a file of its own in `subagents/ID` beside `chats`, and another one that
 /// says which call has started it.
-fn subagents(found: &Found) -> Vec<Subagent> {
+fn subagents(found: &FoundConversation) -> Vec<SourceSubagent> {
     let mut files = others(found, b"", false).unwrap_or_default();
     files.retain(|path| has_extension(path, &["jsonl"]));
     files.sort();
     let read = files.into_iter().filter_map(|path| {
         let bytes = super::bytes(&path).ok()?;
-        let mut builder = Builder::default();
+        let mut builder = ConversationBuilder::default();
         for record in &lines::objects(&bytes).objects {
             add(&mut builder, record);
         }
         let about = super::json_file(&path.with_extension("meta.json"));
         let call = about["toolUseId"].as_str().map(str::to_owned);
-        let mut subagent = Subagent::new(path.file_stem()?.to_str()?, call, builder);
+        let mut subagent = SourceSubagent::new(path.file_stem()?.to_str()?, call, builder);
         subagent.title = about["description"].as_str().map(str::to_owned);
         Some(subagent)
     });
@@ -82,7 +86,7 @@ fn subagents(found: &Found) -> Vec<Subagent> {
 }
 
 /// Adds a record; returns whether it is of a known kind.
-fn add(builder: &mut Builder, record: &Value) -> bool {
+fn add(builder: &mut ConversationBuilder, record: &Value) -> bool {
     let at = builder.time(record["timestamp"].as_str());
     let id = record["uuid"].as_str();
     builder.state(&record["gitBranch"], &record["model"]);
@@ -127,7 +131,7 @@ fn prompt(record: &Value) -> Vec<Value> {
     blocks
 }
 
-fn assistant(builder: &mut Builder, at: Timestamp, record: &Value) {
+fn assistant(builder: &mut ConversationBuilder, at: Timestamp, record: &Value) {
     let id = record["uuid"].as_str();
     for part in parts(record) {
         if let Some(said) = part["text"].as_str() {
@@ -172,7 +176,7 @@ fn assistant(builder: &mut Builder, at: Timestamp, record: &Value) {
     }
 }
 
-fn result(builder: &mut Builder, at: Timestamp, record: &Value) {
+fn result(builder: &mut ConversationBuilder, at: Timestamp, record: &Value) {
     let shown = &record["toolCallResult"];
     for part in parts(record) {
         let response = &part["functionResponse"];

@@ -11,11 +11,11 @@ use crate::sys::SessionId;
 
 use super::import::ImportError;
 use super::live::LiveSources;
-use super::{Found, bytes, codex, open};
+use super::{FoundConversation, bytes, codex, open};
 
 /// A part of a file.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct FilePart {
     /// The file's name.
     pub path: String,
     /// The length of the whole in bytes; of a compressed file, of what it contains.
@@ -39,7 +39,7 @@ impl LiveSources {
         id: &SessionId,
         offset: u64,
         length: usize,
-    ) -> Result<Option<Part>, ImportError> {
+    ) -> Result<Option<FilePart>, ImportError> {
         let Some(found) = self.file(catalog, id)? else {
             return Ok(None);
         };
@@ -48,7 +48,7 @@ impl LiveSources {
             std::borrow::Cow::Borrowed(text) => (text.to_owned(), false),
             std::borrow::Cow::Owned(text) => (text, true),
         };
-        Ok(Some(Part {
+        Ok(Some(FilePart {
             path: found.path.to_string_lossy().into_owned(),
             size,
             offset: from,
@@ -72,14 +72,18 @@ impl LiveSources {
     }
 
     /// The file that has this conversation and no other.
-    fn file(&self, catalog: &Catalog, id: &SessionId) -> Result<Option<Found>, ImportError> {
+    fn file(
+        &self,
+        catalog: &Catalog,
+        id: &SessionId,
+    ) -> Result<Option<FoundConversation>, ImportError> {
         let found = self.find(catalog, id)?.map(|(_, found)| found);
         Ok(found.filter(|found| found.key.is_none()))
     }
 }
 
 /// The content of a file, decompressed if it is compressed.
-fn plain(found: &Found) -> io::Result<Vec<u8>> {
+fn plain(found: &FoundConversation) -> io::Result<Vec<u8>> {
     let bytes = bytes(&found.path)?;
     if codex::is_compressed(&found.path) {
         return Ok(codex::plain(&found.path, &bytes).0.into_owned());
@@ -88,7 +92,7 @@ fn plain(found: &Found) -> io::Result<Vec<u8>> {
 }
 
 /// The length of a file, and its bytes from about `offset` on: whole characters, at most `length`.
-fn cut(found: &Found, offset: u64, length: usize) -> io::Result<(u64, u64, Vec<u8>)> {
+fn cut(found: &FoundConversation, offset: u64, length: usize) -> io::Result<(u64, u64, Vec<u8>)> {
     // The beginning of a character is at most this far away.
     let from = offset.saturating_sub(3);
     let wanted = length.saturating_add((offset - from) as usize);

@@ -15,7 +15,7 @@ use crate::store::Store;
 use crate::sys::{SessionId, Timestamp, in_parallel, lock};
 
 use super::live::{LiveSources, as_file};
-use super::{Found, Source};
+use super::{FoundConversation, Source};
 
 /// How many files are read between two reports to the catalog.
 const BATCH: usize = 512;
@@ -26,7 +26,7 @@ const INDEXED_AT_ONCE: usize = 64;
 /// The files as they were when this process last looked at them: the catalog does not say which
 /// changes other processes have reported.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct SeenFiles {
     /// Of each tool, by a number for the file's name.
     files: HashMap<&'static str, HashMap<u64, SeenFile>>,
     /// When all files were last looked at.
@@ -48,7 +48,7 @@ struct SeenFile {
 #[derive(Debug)]
 struct Present {
     source: &'static Source,
-    found: Found,
+    found: FoundConversation,
     file: FileOfTool,
 }
 
@@ -68,7 +68,7 @@ fn number(value: impl Hash) -> u64 {
     std::hash::BuildHasherDefault::<DefaultHasher>::default().hash_one(value)
 }
 
-impl Seen {
+impl SeenFiles {
     /// The catalog may no longer have what this process has reported.
     pub(super) fn unsettle(&mut self) {
         self.settled = None;
@@ -112,7 +112,12 @@ impl LiveSources {
         self.look(store, catalog, &mut lock(&self.seen))
     }
 
-    fn look(&self, store: &Store, catalog: &Catalog, seen: &mut Seen) -> Result<(), ListError> {
+    fn look(
+        &self,
+        store: &Store,
+        catalog: &Catalog,
+        seen: &mut SeenFiles,
+    ) -> Result<(), ListError> {
         let began = store.sys().clock.now();
         let searches = in_parallel(&self.sources, usize::MAX, |source| {
             source.search(&self.places)
@@ -160,7 +165,7 @@ impl LiveSources {
         &self,
         store: &Store,
         catalog: &Catalog,
-        seen: &mut Seen,
+        seen: &mut SeenFiles,
         changed: &[Present],
     ) -> Result<(), ListError> {
         let with_text = changed.len() <= INDEXED_AT_ONCE;
@@ -193,7 +198,7 @@ impl LiveSources {
         &self,
         store: &Store,
         catalog: &Catalog,
-        seen: &mut Seen,
+        seen: &mut SeenFiles,
         batch: Vec<(&Present, ReadFile)>,
     ) -> Result<(), ListError> {
         let mut of_tools = Vec::with_capacity(batch.len());
@@ -218,7 +223,7 @@ impl LiveSources {
 /// those that the catalog does not have as they are, and those that are gone.
 fn compare(
     catalog: &Catalog,
-    seen: &mut Seen,
+    seen: &mut SeenFiles,
     source: &'static Source,
     present: Vec<Present>,
     errors: &[(PathBuf, Error)],

@@ -12,23 +12,27 @@ use crate::json::string_member;
 use crate::record::{Kind, subagents};
 use crate::sys::Timestamp;
 
-use super::conversation::{Builder, Conversation, Entry};
+use super::conversation::{ConversationBuilder, NewRecord, ToolConversation};
 
 /// The conversation of a subagent.
 #[derive(Debug)]
-pub(super) struct Subagent {
+pub(super) struct SourceSubagent {
     /// The tool's own id of it, which no other subagent of the session has.
     pub(super) id: String,
     /// The tool call that started it, if it is known.
     pub(super) call: Option<String>,
     /// The subagent's title, if the call has none.
     pub(super) title: Option<String>,
-    entries: Vec<Entry>,
+    entries: Vec<NewRecord>,
 }
 
-impl Subagent {
+impl SourceSubagent {
     /// A subagent of which this was read.
-    pub(super) fn new(id: impl Into<String>, call: Option<String>, read: Builder) -> Self {
+    pub(super) fn new(
+        id: impl Into<String>,
+        call: Option<String>,
+        read: ConversationBuilder,
+    ) -> Self {
         Self {
             id: id.into(),
             call,
@@ -38,7 +42,7 @@ impl Subagent {
     }
 
     /// Its announcement, its updates, and its end. `title` is that of the call that started it.
-    fn into_entries(self, session: &str, title: Option<&str>) -> Vec<Entry> {
+    fn into_entries(self, session: &str, title: Option<&str>) -> Vec<NewRecord> {
         let (Some(first), Some(last)) = (self.entries.first(), self.entries.last()) else {
             return Vec::new();
         };
@@ -51,7 +55,7 @@ impl Subagent {
             if let (Value::Object(update), Value::Object(members)) = (&mut update, members) {
                 update.extend(members.into_iter().filter(|(_, value)| !value.is_null()));
             }
-            Entry {
+            NewRecord {
                 at,
                 kind: Kind::Update,
                 id: None,
@@ -64,7 +68,7 @@ impl Subagent {
         let title = title.or(self.title.as_deref()).unwrap_or("Subagent");
         let mut entries = vec![about(began, json!({"title": title, "_meta": link}))];
         for entry in &self.entries {
-            entries.extend(updates(entry).map(|update| Entry {
+            entries.extend(updates(entry).map(|update| NewRecord {
                 at: entry.at,
                 kind: Kind::Subagent,
                 id: None,
@@ -83,7 +87,7 @@ impl Subagent {
 }
 
 /// A record of a session as updates of a subagent's: a prompt is a message to it.
-fn updates(entry: &Entry) -> impl Iterator<Item = String> {
+fn updates(entry: &NewRecord) -> impl Iterator<Item = String> {
     let prompt: Value = match entry.kind {
         Kind::Prompt => serde_json::from_str(&entry.payload).unwrap_or_default(),
         _ => Value::Null,
@@ -101,14 +105,14 @@ fn updates(entry: &Entry) -> impl Iterator<Item = String> {
 
 /// Puts what subagents did into a conversation: each behind the call that started it, in the order of
 /// time. The records of the conversation itself stay as they are.
-pub(super) fn merge(conversation: &mut Conversation, subagents: Vec<Subagent>) {
+pub(super) fn merge(conversation: &mut ToolConversation, subagents: Vec<SourceSubagent>) {
     if subagents.is_empty() || conversation.entries.is_empty() {
         return;
     }
     let own = std::mem::take(&mut conversation.entries);
     let calls: HashMap<String, usize> = own.iter().enumerate().filter_map(call).collect();
     // Before which of the conversation's own records each one comes.
-    let mut placed: Vec<(usize, Timestamp, Entry)> = Vec::new();
+    let mut placed: Vec<(usize, Timestamp, NewRecord)> = Vec::new();
     for subagent in subagents {
         let call = subagent.call.as_ref().and_then(|call| calls.get(call));
         let title = call.and_then(|call| string_member(&own[*call].payload, "title"));
@@ -135,7 +139,7 @@ pub(super) fn merge(conversation: &mut Conversation, subagents: Vec<Subagent>) {
 }
 
 /// The tool call that a record begins.
-fn call((at, entry): (usize, &Entry)) -> Option<(String, usize)> {
+fn call((at, entry): (usize, &NewRecord)) -> Option<(String, usize)> {
     let is_call = entry.kind == Kind::Update
         && string_member(&entry.payload, "sessionUpdate").as_deref() == Some("tool_call");
     let id = is_call.then(|| string_member(&entry.payload, "toolCallId"));
@@ -152,16 +156,16 @@ mod tests {
         Timestamp::from_millis(seconds * 1000)
     }
 
-    fn subagent(id: &str, call: Option<&str>, times: [i64; 2]) -> Subagent {
-        let mut builder = Builder::default();
+    fn subagent(id: &str, call: Option<&str>, times: [i64; 2]) -> SourceSubagent {
+        let mut builder = ConversationBuilder::default();
         builder.user(at(times[0]), Some("p"), vec![text("Do.")]);
         builder.agent(at(times[1]), Some("m"), text("Done."));
-        Subagent::new(id, call.map(str::to_owned), builder)
+        SourceSubagent::new(id, call.map(str::to_owned), builder)
     }
 
     #[test]
     fn what_subagents_did_comes_behind_their_calls_in_the_order_of_time() {
-        let mut builder = Builder::default();
+        let mut builder = ConversationBuilder::default();
         builder.user(at(1), None, vec![text("Go.")]);
         let input = json!({"description": "Look"});
         builder.call(at(2), tool::call("a", "Task", "Task", &input));

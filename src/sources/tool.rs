@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::sys::Timestamp;
 
 use super::content::{self, as_text, console, diff, of_call, text};
-use super::conversation::{Builder, Call};
+use super::conversation::{ConversationBuilder, NewCall};
 
 /// Kinds of the protocol, and the names of tools that have them: in lower case, letters only.
 const KINDS: [(&str, &[&str]); 7] = [
@@ -134,7 +134,7 @@ fn path(input: &Value) -> Option<&str> {
 }
 
 /// A call of a tool as it begins. `shown` is the name for people.
-pub(super) fn call<'a>(id: &'a str, name: &str, shown: &str, input: &'a Value) -> Call<'a> {
+pub(super) fn call<'a>(id: &'a str, name: &str, shown: &str, input: &'a Value) -> NewCall<'a> {
     let kind = kind(name);
     let about = ["pattern", "query", "url", "description", "title", "name"];
     let title = match kind {
@@ -149,7 +149,7 @@ pub(super) fn call<'a>(id: &'a str, name: &str, shown: &str, input: &'a Value) -
     let line = ["offset", "line"]
         .iter()
         .find_map(|name| input[*name].as_u64());
-    Call {
+    NewCall {
         id,
         title: title.unwrap_or_else(|| shown.to_owned()),
         kind,
@@ -194,9 +194,9 @@ pub(super) fn changes(name: &str, input: &Value) -> Vec<Value> {
 /// The tool calls of a conversation whose results are records of their own: the name and the
 /// arguments of each, by its id.
 #[derive(Debug, Default)]
-pub(super) struct Calls(HashMap<String, (String, Value)>);
+pub(super) struct CallsById(HashMap<String, (String, Value)>);
 
-impl Calls {
+impl CallsById {
     /// Whether this call has begun.
     pub(super) fn has(&self, id: &str) -> bool {
         self.0.contains_key(id)
@@ -205,7 +205,7 @@ impl Calls {
     /// Begins a call. `title` is for one whose arguments do not make a title.
     pub(super) fn begin(
         &mut self,
-        builder: &mut Builder,
+        builder: &mut ConversationBuilder,
         at: Timestamp,
         id: &str,
         name: &str,
@@ -223,7 +223,7 @@ impl Calls {
     /// Ends a call with what it gave back. One that has not begun is ignored.
     pub(super) fn end(
         &self,
-        builder: &mut Builder,
+        builder: &mut ConversationBuilder,
         at: Timestamp,
         id: &str,
         ok: bool,

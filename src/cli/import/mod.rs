@@ -9,8 +9,8 @@ use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 
 use crate::index::Catalog;
-use crate::sources::import::{ImportError, Importer, Outcome};
-use crate::sources::{Found, Places, SOURCES, Search, Source};
+use crate::sources::import::{ImportError, ImportOutcome, Importer};
+use crate::sources::{FoundConversation, FoundConversations, SOURCES, Source, ToolFolders};
 use crate::store::{Durability, Store, StoreError};
 use crate::sys::{Sys, with_causes};
 
@@ -96,7 +96,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
 }
 
 /// The lines about a source. People get lines that fit, the others of which are below the name.
-fn lines_of(source: &Source, tally: &Tally, places: &Places, look: &Look) -> Vec<String> {
+fn lines_of(source: &Source, tally: &Tally, places: &ToolFolders, look: &Look) -> Vec<String> {
     let folder = (source.root)(places);
     let (folder, room) = if look.terminal {
         let folder = look.folder(&folder.to_string_lossy());
@@ -116,7 +116,7 @@ fn lines_of(source: &Source, tally: &Tally, places: &Places, look: &Look) -> Vec
 /// The outcomes for the conversations of a source.
 #[derive(Debug, Default)]
 struct Tally {
-    outcomes: BTreeMap<Outcome, usize>,
+    outcomes: BTreeMap<ImportOutcome, usize>,
     unknown: usize,
     damaged: usize,
     keep_secrets: usize,
@@ -128,8 +128,8 @@ struct Tally {
 fn import(
     importer: &Importer<'_>,
     source: &Source,
-    search: Search,
-    mut done: impl FnMut(&Found, Outcome),
+    search: FoundConversations,
+    mut done: impl FnMut(&FoundConversation, ImportOutcome),
 ) -> Tally {
     let mut tally = Tally::default();
     for (path, error) in search.errors {
@@ -156,7 +156,7 @@ fn import(
             }
             // A session that is being continued here is not touched.
             Err(ImportError::Store(StoreError::InUse { .. })) => {
-                *tally.outcomes.entry(Outcome::Differs).or_default() += 1;
+                *tally.outcomes.entry(ImportOutcome::Differs).or_default() += 1;
             }
             Err(error) => {
                 let why = with_causes(&error);
@@ -170,24 +170,24 @@ fn import(
 }
 
 impl Tally {
-    fn number(&self, outcome: Outcome) -> usize {
+    fn number(&self, outcome: ImportOutcome) -> usize {
         self.outcomes.get(&outcome).copied().unwrap_or(0)
     }
 
     fn already_here(&self) -> usize {
-        self.number(Outcome::Unchanged) + self.number(Outcome::Recorded)
+        self.number(ImportOutcome::Unchanged) + self.number(ImportOutcome::Recorded)
     }
 
     fn as_json(&self, source: &Source, folder: &Path) -> Value {
         json!({
             "source": source.name,
             "folder": folder,
-            "imported": self.number(Outcome::Imported),
-            "extended": self.number(Outcome::Extended),
+            "imported": self.number(ImportOutcome::Imported),
+            "extended": self.number(ImportOutcome::Extended),
             "unchanged": self.already_here(),
-            "differing": self.number(Outcome::Differs),
-            "deleted": self.number(Outcome::Deleted),
-            "empty": self.number(Outcome::Empty),
+            "differing": self.number(ImportOutcome::Differs),
+            "deleted": self.number(ImportOutcome::Deleted),
+            "empty": self.number(ImportOutcome::Empty),
             "failed": self.errors.len(),
             "unknownRecords": self.unknown,
             "damagedLines": self.damaged,
@@ -197,13 +197,16 @@ impl Tally {
 
     fn as_text(&self, folder: &str) -> String {
         let parts = [
-            (self.number(Outcome::Imported), "imported"),
-            (self.number(Outcome::Extended), "extended"),
+            (self.number(ImportOutcome::Imported), "imported"),
+            (self.number(ImportOutcome::Extended), "extended"),
             (self.already_here(), "already here"),
-            (self.number(Outcome::Differs), "different here, and left so"),
-            (self.number(Outcome::Deleted), "in the trash"),
             (
-                self.number(Outcome::Empty),
+                self.number(ImportOutcome::Differs),
+                "different here, and left so",
+            ),
+            (self.number(ImportOutcome::Deleted), "in the trash"),
+            (
+                self.number(ImportOutcome::Empty),
                 "without a prompt or part of another",
             ),
             (self.errors.len(), "failed"),

@@ -14,8 +14,8 @@ use crate::cli::logging::StandardError;
 use crate::cli::serve::stop_signal;
 use crate::cli::term::{Look, Output, masked_keys, note, printable};
 use crate::index::Catalog;
-use crate::sources::import::{Importer, Outcome};
-use crate::sources::{Found, Places, Source};
+use crate::sources::import::{ImportOutcome, Importer};
+use crate::sources::{FoundConversation, Source, ToolFolders};
 use crate::store::Store;
 use crate::sys::{Clock, Sys, Timestamp, Watch, lock, watch_tree};
 
@@ -36,7 +36,7 @@ pub(super) fn run(
     args: &Args,
     store: Store,
     catalog: Catalog,
-    places: Places,
+    places: ToolFolders,
     output: &mut Output,
 ) -> Result<(), Failure> {
     let follower = Follower {
@@ -96,7 +96,7 @@ struct Follower {
     redacts: bool,
     store: Store,
     catalog: Catalog,
-    places: Places,
+    places: ToolFolders,
     clock: Arc<dyn Clock>,
     look: Look,
     /// When the conversations that were read had been changed.
@@ -147,7 +147,7 @@ impl Follower {
         for source in due.iter().map(|at| self.sources[*at]) {
             let now = self.clock.now().as_millis();
             let mut search = source.find(&self.places);
-            let key = |found: &Found| (found.path.clone(), found.key.clone());
+            let key = |found: &FoundConversation| (found.path.clone(), found.key.clone());
             search
                 .found
                 .retain(|found| self.read.get(&key(found)) != Some(&found.modified));
@@ -158,8 +158,8 @@ impl Follower {
                     read.push((key(found), found.modified));
                 }
                 let became = match outcome {
-                    Outcome::Imported => "imported",
-                    Outcome::Extended => "extended",
+                    ImportOutcome::Imported => "imported",
+                    ImportOutcome::Extended => "extended",
                     _ => return,
                 };
                 let path = printable(&found.path.to_string_lossy());

@@ -11,7 +11,7 @@ use crate::cli::exit::Failure;
 use crate::cli::sessions::context::CommandContext;
 use crate::cli::sessions::show::painter::ConversationPainter;
 use crate::cli::term::{ACTIVE, FAINT, Output, StyledLine, WAITING, answers};
-use crate::export::parts::{self, Choice, NO_END, Part, Start};
+use crate::export::parts::{self, ConversationPart, NO_END, PartOptions, PartStart};
 use crate::record::ActivityState;
 use crate::store::StoreError;
 use crate::sys::SessionId;
@@ -42,7 +42,7 @@ pub(super) enum ViewChange {
 /// The lines of some turns.
 struct Painted {
     /// Where the last turn begins in the log.
-    last: Start,
+    last: PartStart,
     /// Where it begins among the lines.
     from: usize,
     lines: Vec<String>,
@@ -54,7 +54,7 @@ struct LiveView<'a, 'o> {
     id: &'a SessionId,
     output: &'o mut Output,
     /// Where the last turn begins.
-    last: Start,
+    last: PartStart,
     /// Its lines, and those below it.
     shown: Vec<String>,
     /// The agent's requests for permission.
@@ -103,7 +103,7 @@ impl<'a, 'o> LiveView<'a, 'o> {
             context,
             id,
             output,
-            last: Start::default(),
+            last: PartStart::default(),
             shown: Vec::new(),
             asked: Vec::new(),
         }
@@ -163,10 +163,10 @@ impl<'a, 'o> LiveView<'a, 'o> {
         let mut painter = ConversationPainter::new(&look);
         let (mut from, mut lines) = (0, Vec::<String>::new());
         let output = &mut *self.output;
-        let mut visit = |part: Part<'_>| {
+        let mut visit = |part: ConversationPart<'_>| {
             match &part {
-                Part::Ended(NO_END) if is_running => return Ok(()),
-                Part::Turn(..) => {
+                ConversationPart::Ended(NO_END) if is_running => return Ok(()),
+                ConversationPart::Turn(..) => {
                     while lines.pop_if(|line| line.is_empty()).is_some() {}
                     from = lines.len();
                     if all {
@@ -179,7 +179,7 @@ impl<'a, 'o> LiveView<'a, 'o> {
                 _ => {}
             }
             // A turn is apart from what is above it, which may be on the screen already.
-            let is_turn = matches!(part, Part::Turn(..));
+            let is_turn = matches!(part, ConversationPart::Turn(..));
             let painted = painter.part(part).into_iter();
             let painted = painted.map(|line: StyledLine| line.text(look.colour));
             // A single blank line is enough.
@@ -190,7 +190,7 @@ impl<'a, 'o> LiveView<'a, 'o> {
             }
             Ok::<(), ViewEnd>(())
         };
-        let choice = Choice::default();
+        let choice = PartOptions::default();
         let read = if all {
             parts::read(&mut reader, choice, &mut visit)
         } else {

@@ -1,7 +1,7 @@
 //! Finds the sessions that the command line names.
 
 use crate::cli::exit::{Failure, NOT_FOUND};
-use crate::index::{Archived, Catalog, Filter, ListError, Page};
+use crate::index::{Archived, Catalog, Filter, ListError, SessionPage};
 use crate::store::Trashed;
 use crate::sys::SessionId;
 
@@ -125,7 +125,7 @@ pub(super) fn candidates(catalog: &Catalog, of_tools: bool) -> Result<Vec<Candid
     let mut candidates = Vec::new();
     let mut cursor = None;
     loop {
-        let mut page: Page = catalog.list(&filter, cursor.as_deref(), PAGE)?;
+        let mut page: SessionPage = catalog.list(&filter, cursor.as_deref(), PAGE)?;
         catalog.add_agent_ids(&mut page)?;
         let listed = page.sessions.into_iter();
         let wanted = listed.filter(|listed| listed.summary.tool.is_some() == of_tools);

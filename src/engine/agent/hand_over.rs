@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::briefing::{Briefing, Builder};
+use crate::briefing::{Briefing, BriefingBuilder};
 use crate::engine::known::title;
 use crate::engine::{EngineError, History};
 use crate::json::{string_member, text_member};
@@ -59,9 +59,9 @@ pub(super) fn briefing(
     session: &str,
 ) -> Result<Option<Briefing>, EngineError> {
     let (mut builder, known) = match hand_over.reason {
-        Reason::Interrupted => (Builder::of_last_turn(budget), 0),
-        Reason::Missed(known) => (Builder::of_missed_turns(budget), known),
-        _ => (Builder::new(budget), 0),
+        Reason::Interrupted => (BriefingBuilder::of_last_turn(budget), 0),
+        Reason::Missed(known) => (BriefingBuilder::of_missed_turns(budget), known),
+        _ => (BriefingBuilder::new(budget), 0),
     };
     if let Some(server) = &hand_over.server {
         builder.say_how_to_get_more(how_to_get_more(server, session));

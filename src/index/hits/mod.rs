@@ -20,7 +20,7 @@ use crate::sys::SessionId;
 use super::catalog::{Catalog, ListError, Listed};
 use super::filter::Filter;
 use super::search::Search;
-use super::session_rows::Row;
+use super::session_rows::CatalogRow;
 use super::snippets::snippet;
 use scan::Matcher;
 pub(super) use words::Ranked;
@@ -103,7 +103,7 @@ impl Query {
     }
 
     /// Whether a session may have hits.
-    fn admits(&self, row: &Row) -> bool {
+    fn admits(&self, row: &CatalogRow) -> bool {
         let summary = &row.summary;
         let begun_late = |until: &String| summary.created_at > *until;
         let ended_early = |since: &String| summary.updated_at.as_ref() < Some(since);
@@ -203,10 +203,10 @@ impl Catalog {
         let from = match from {
             Some(text) => {
                 let from =
-                    cursor::open(text, &query.scope()).and_then(|text| Position::parse(&text));
+                    cursor::open(text, &query.scope()).and_then(|text| HitPosition::parse(&text));
                 from.ok_or(ListError::Cursor)?
             }
-            None => Position::default(),
+            None => HitPosition::default(),
         };
         match &query.pattern {
             Pattern::Words(search) => self.word_hits(query, search, from, cancelled),
@@ -218,12 +218,12 @@ impl Catalog {
 
 /// Where a page begins: how many sessions come before it, and how many hits of the next one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Position {
+struct HitPosition {
     sessions: usize,
     hits: usize,
 }
 
-impl Position {
+impl HitPosition {
     fn parse(text: &str) -> Option<Self> {
         let (sessions, hits) = text.split_once('-')?;
         Some(Self {
@@ -234,15 +234,15 @@ impl Position {
 }
 
 /// Puts a page together.
-struct PageBuilder<'a> {
+struct HitsBuilder<'a> {
     query: &'a Query,
     /// Where the next session begins.
-    at: Position,
+    at: HitPosition,
     page: Hits,
 }
 
-impl<'a> PageBuilder<'a> {
-    fn new(query: &'a Query, from: Position, complete: bool) -> Self {
+impl<'a> HitsBuilder<'a> {
+    fn new(query: &'a Query, from: HitPosition, complete: bool) -> Self {
         Self {
             query,
             at: from,
@@ -265,7 +265,7 @@ impl<'a> PageBuilder<'a> {
             self.at.hits = shown;
             return ControlFlow::Break(());
         }
-        self.at = Position {
+        self.at = HitPosition {
             sessions: self.at.sessions + 1,
             hits: 0,
         };
@@ -278,7 +278,7 @@ impl<'a> PageBuilder<'a> {
     /// The page. `more` is whether sessions are left.
     fn finish(mut self, more: bool) -> Hits {
         if more {
-            let Position { sessions, hits } = self.at;
+            let HitPosition { sessions, hits } = self.at;
             let text = format!("{sessions}-{hits}");
             self.page.next_cursor = Some(cursor::seal(&text, &self.query.scope()));
         }
@@ -290,7 +290,7 @@ impl<'a> PageBuilder<'a> {
 /// them.
 fn wanted<'p>(
     query: &Query,
-    calls: &Calls,
+    calls: &QueriedCalls,
     passages: &'p [Passage],
 ) -> impl Iterator<Item = &'p Passage> {
     passages.iter().filter(move |passage| {
@@ -313,14 +313,14 @@ fn is_of_tool(passage: &Passage) -> bool {
 
 /// The tool calls that a query is about. Their titles may come long before what they returned.
 #[derive(Debug)]
-struct Calls {
+struct QueriedCalls {
     /// The kind, or words of titles and files; none if every call is meant.
     tool: Option<Search>,
     /// The ids of those of this kind, or with these words.
     like: BTreeSet<Option<String>>,
 }
 
-impl Calls {
+impl QueriedCalls {
     fn of(query: &Query) -> Self {
         Self {
             tool: query.tool.as_deref().and_then(Search::parse),

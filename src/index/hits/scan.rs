@@ -15,14 +15,16 @@ use crate::index::catalog::{Catalog, ListError, Listed, listed};
 use crate::index::cursor;
 use crate::index::refresh::MAX_READERS;
 use crate::index::remote::row_of;
-use crate::index::session_rows::{self, Row, Window};
+use crate::index::session_rows::{self, CatalogRow, RowWindow};
 use crate::index::tool_rows::{self, FileOfTool};
 use crate::record::search_text::SearchText;
 use crate::record::{Kind, Passage, Record};
 use crate::store::StoreError;
 use crate::sys::in_parallel;
 
-use super::{Calls, Cancelled, Hit, Hits, HitsError, PageBuilder, Position, Query, hit, wanted};
+use super::{
+    Cancelled, Hit, HitPosition, Hits, HitsBuilder, HitsError, QueriedCalls, Query, hit, wanted,
+};
 
 /// How many sessions are read before the catalog is queried again: twice as many each time, since a
 /// page is often full soon.
@@ -136,7 +138,7 @@ impl<'q> Matcher<'q> {
 }
 
 /// A session, and the file that it is if another tool keeps it.
-type Job = (Row, Option<(String, FileOfTool)>);
+type Job = (CatalogRow, Option<(String, FileOfTool)>);
 
 impl Catalog {
     /// The hits in the logs, those of the newest session first, in their order there.
@@ -144,16 +146,16 @@ impl Catalog {
         &self,
         query: &Query,
         matcher: &Matcher<'_>,
-        from: Position,
+        from: HitPosition,
         cancelled: Cancelled<'_>,
     ) -> Result<Hits, HitsError> {
         if self.remote.is_none() {
             self.with_retries(|| self.bring_up_to_date().map(Some))?;
         }
-        let mut page = PageBuilder::new(query, from, true);
+        let mut page = HitsBuilder::new(query, from, true);
         let mut read = 0;
         let mut at_once = SESSIONS.start;
-        let first = Window {
+        let first = RowWindow {
             after: None,
             offset: page.at.sessions as u64,
             limit: at_once + 1,
@@ -165,8 +167,9 @@ impl Catalog {
             at_once = (2 * at_once).min(SESSIONS.end);
             let order = query.sessions.order;
             let last = jobs.last();
-            let after = last.map(|(row, _)| cursor::Position::of(&row.id, &row.summary, order));
-            let window = Window {
+            let after =
+                last.map(|(row, _)| cursor::CursorPosition::of(&row.id, &row.summary, order));
+            let window = RowWindow {
                 after: after.as_ref(),
                 offset: 0,
                 limit: at_once + 1,
@@ -202,7 +205,7 @@ impl Catalog {
     }
 
     /// The sessions within a window of the list that a query is about.
-    fn jobs(&self, query: &Query, window: Window<'_>) -> Result<Vec<Job>, ListError> {
+    fn jobs(&self, query: &Query, window: RowWindow<'_>) -> Result<Vec<Job>, ListError> {
         if let Some(remote) = &self.remote {
             let sessions = remote.entries(&query.unsearched(), window)?;
             let rows = sessions.into_iter().map(row_of);
@@ -238,7 +241,7 @@ impl Catalog {
             let may_have = |lines: &[u8]| matcher.may_be_in_file(lines);
             let (tool, file) = file.as_ref()?;
             let text = self.reader.as_ref()?.text(tool, file, &may_have)?;
-            let mut places = Places::of(query, matcher, row);
+            let mut places = ScanHits::of(query, matcher, row);
             _ = places.add(&text);
             return Some(places.hits);
         }
@@ -253,12 +256,12 @@ impl Catalog {
         &self,
         query: &Query,
         matcher: &Matcher<'_>,
-        row: &Row,
+        row: &CatalogRow,
         cancelled: Cancelled<'_>,
     ) -> Result<Vec<Hit>, StoreError> {
         let mut reader = self.logs.store.read(&row.id)?;
         let mut text = SearchText::whole();
-        let mut places = Places::of(query, matcher, row);
+        let mut places = ScanHits::of(query, matcher, row);
         let mut records = 0_u64;
         while let Some(entry) = reader.next()? {
             records += 1;
@@ -321,21 +324,21 @@ fn end_of_colour(json: &[u8], at: usize) -> Option<usize> {
 }
 
 /// The places that were found in a session.
-struct Places<'a> {
+struct ScanHits<'a> {
     query: &'a Query,
     matcher: &'a Matcher<'a>,
     session: Listed,
-    calls: Calls,
+    calls: QueriedCalls,
     hits: Vec<Hit>,
 }
 
-impl<'a> Places<'a> {
-    fn of(query: &'a Query, matcher: &'a Matcher<'_>, row: &Row) -> Self {
+impl<'a> ScanHits<'a> {
+    fn of(query: &'a Query, matcher: &'a Matcher<'_>, row: &CatalogRow) -> Self {
         Self {
             query,
             matcher,
             session: listed(row.clone()),
-            calls: Calls::of(query),
+            calls: QueriedCalls::of(query),
             hits: Vec::new(),
         }
     }

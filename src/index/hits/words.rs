@@ -7,15 +7,17 @@ use crate::index::kept_text;
 use crate::index::refresh::MAX_READERS;
 use crate::index::remote::{RankedPlaces, Remote, row_of};
 use crate::index::search::Search;
-use crate::index::session_rows::{self, Row};
+use crate::index::session_rows::{self, CatalogRow};
 use crate::index::tokens::{Tokens, in_ascii};
 use crate::index::tool_rows;
-use crate::index::word_rows::{self, Place};
+use crate::index::word_rows::{self, TextLocation};
 use crate::record::{Field, Passage};
 use crate::store::StoreError;
 use crate::sys::in_parallel;
 
-use super::{Calls, Cancelled, Hit, Hits, HitsError, PageBuilder, Position, Query, hit, wanted};
+use super::{
+    Cancelled, Hit, HitPosition, Hits, HitsBuilder, HitsError, QueriedCalls, Query, hit, wanted,
+};
 
 /// The least number of sessions that are read at once.
 const BATCH: usize = 4;
@@ -39,12 +41,12 @@ pub(in crate::index) struct Ranked {
 }
 
 /// How many sessions have to be known for a page. One more shows whether there are more.
-fn most_sessions(from: Position) -> usize {
+fn most_sessions(from: HitPosition) -> usize {
     from.sessions.saturating_add(SESSIONS + 1)
 }
 
 /// A session that is read, and the pieces of it.
-type Job = (Row, Vec<Place>);
+type Job = (CatalogRow, Vec<TextLocation>);
 
 impl Catalog {
     /// The hits of a search for words. Sessions are ranked by their best pieces.
@@ -52,7 +54,7 @@ impl Catalog {
         &self,
         query: &Query,
         search: &Search,
-        from: Position,
+        from: HitPosition,
         cancelled: Cancelled<'_>,
     ) -> Result<Hits, HitsError> {
         if let Some(remote) = &self.remote {
@@ -69,7 +71,7 @@ impl Catalog {
             })?;
             Ok(ranked.map(|(ranked, counted)| (ranked, complete && counted)))
         })?;
-        let page = PageBuilder::new(query, from, complete);
+        let page = HitsBuilder::new(query, from, complete);
         let find = |batch: &[Ranked]| self.hits_of(query, search, batch);
         Self::page_of_hits(page, &ranked, cancelled, find)
     }
@@ -80,13 +82,13 @@ impl Catalog {
         remote: &dyn Remote,
         query: &Query,
         search: &Search,
-        from: Position,
+        from: HitPosition,
         cancelled: Cancelled<'_>,
     ) -> Result<Hits, HitsError> {
         let complete = remote.read_words(READ_AT_ONCE)?;
         let ranked = remote.ranked(search, &query.fields, most_sessions(from))?;
         let filter = query.unsearched();
-        let page = PageBuilder::new(query, from, complete);
+        let page = HitsBuilder::new(query, from, complete);
         let find = |batch: &[RankedPlaces]| {
             let jobs = batch.iter().map(|session| {
                 let listed = remote.listed(&session.id, &filter)?;
@@ -102,7 +104,7 @@ impl Catalog {
 
     /// Fills a page with the hits of sessions, some of which are looked at together.
     fn page_of_hits<T>(
-        mut page: PageBuilder<'_>,
+        mut page: HitsBuilder<'_>,
         ranked: &[T],
         cancelled: Cancelled<'_>,
         find: impl Fn(&[T]) -> Result<Vec<Vec<Hit>>, ListError>,
@@ -162,9 +164,15 @@ impl Catalog {
     }
 
     /// The hits in these pieces of a session: the places that have the most words.
-    fn hits_in(&self, query: &Query, search: &Search, row: &Row, places: &[Place]) -> Vec<Hit> {
+    fn hits_in(
+        &self,
+        query: &Query,
+        search: &Search,
+        row: &CatalogRow,
+        places: &[TextLocation],
+    ) -> Vec<Hit> {
         let session = listed(row.clone());
-        let mut found = Places::of(query);
+        let mut found = WordHits::of(query);
         if query.tool.is_some()
             && let Err(error) = self.note_calls(&mut found, query, row, places)
         {
@@ -172,8 +180,10 @@ impl Catalog {
         }
         for place in places {
             let text = match place {
-                Place::Log(start, end) => self.logs.piece(&session.id, *start, *end, OF_A_LOG).ok(),
-                Place::Kept(text) => kept_text::unpack(text),
+                TextLocation::Log(start, end) => {
+                    self.logs.piece(&session.id, *start, *end, OF_A_LOG).ok()
+                }
+                TextLocation::Kept(text) => kept_text::unpack(text),
             };
             found.add(query, search, &session, &text.unwrap_or_default());
             if found.complete() >= query.per_session {
@@ -186,14 +196,14 @@ impl Catalog {
     /// Notes the tool calls before the last of these pieces: one of a log may begin within a turn.
     fn note_calls(
         &self,
-        found: &mut Places,
+        found: &mut WordHits,
         query: &Query,
-        row: &Row,
-        places: &[Place],
+        row: &CatalogRow,
+        places: &[TextLocation],
     ) -> Result<(), StoreError> {
         let starts = places.iter().filter_map(|place| match place {
-            Place::Log(start, _) => Some(*start),
-            Place::Kept(_) => None,
+            TextLocation::Log(start, _) => Some(*start),
+            TextLocation::Kept(_) => None,
         });
         let Some(last) = starts.max() else {
             return Ok(());
@@ -205,18 +215,18 @@ impl Catalog {
 }
 
 /// The places that were found in a session.
-struct Places {
-    calls: Calls,
+struct WordHits {
+    calls: QueriedCalls,
     /// By how many words they lack, then by weight, then in their order.
     found: BTreeMap<(usize, usize, u64, usize), Hit>,
     /// The first place, if there is a text at all.
     first: Option<Hit>,
 }
 
-impl Places {
+impl WordHits {
     fn of(query: &Query) -> Self {
         Self {
-            calls: Calls::of(query),
+            calls: QueriedCalls::of(query),
             found: BTreeMap::new(),
             first: None,
         }

@@ -14,7 +14,9 @@ use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use crate::engine::{Asked, Engine, EngineError, Foreign};
-use crate::index::{Catalog, Filter, ListError, Listed, Order, Page, cursor_after, seal, unseal};
+use crate::index::{
+    Catalog, Filter, ListError, Listed, Order, SessionPage, cursor_after, seal, unseal,
+};
 use crate::json::string_member;
 use crate::protocol::jetbrains;
 use crate::server::error::{self, Error};
@@ -135,17 +137,21 @@ pub(super) async fn list(deps: &Arc<Deps>, request: ListRequest) -> Result<Strin
 }
 
 /// Our own page.
-async fn ours(deps: &Arc<Deps>, request: &ListRequest, place: &Place) -> Result<Page, Error> {
+async fn ours(
+    deps: &Arc<Deps>,
+    request: &ListRequest,
+    place: &Place,
+) -> Result<SessionPage, Error> {
     let cursor = match &place.ours {
         Side::At(cursor) => Some(cursor.clone()),
         Side::Start | Side::Done => None,
     };
     let done = place.ours == Side::Done;
     if done && !request.counted {
-        return Ok(Page::default());
+        return Ok(SessionPage::default());
     }
     let Some(catalog) = deps.catalog.clone() else {
-        return Ok(Page::empty());
+        return Ok(SessionPage::empty());
     };
     let (filter, limit) = (request.filter.clone(), request.limit);
     let offers_aliases = deps.offers_aliases();
@@ -165,9 +171,9 @@ async fn ours(deps: &Arc<Deps>, request: &ListRequest, place: &Place) -> Result<
         .map_err(list_error)?;
     Ok(if done {
         // Each page has the total.
-        Page {
+        SessionPage {
             total: page.total,
-            ..Page::default()
+            ..SessionPage::default()
         }
     } else {
         page
@@ -373,7 +379,7 @@ enum One {
 }
 
 /// Takes the newest of both sides until the page is full.
-fn merge(request: &ListRequest, place: Place, ours: Page, theirs: AgentPage) -> Merged {
+fn merge(request: &ListRequest, place: Place, ours: SessionPage, theirs: AgentPage) -> Merged {
     let mut next = Place {
         page: place.page + theirs.pages.max(1),
         ours: place.ours,

@@ -42,7 +42,7 @@ fn request(limit: usize) -> ListRequest {
 }
 
 /// Where our page begins, as the catalog would have it.
-fn our_page(ours: &[Listed], place: &Place, request: &ListRequest) -> Page {
+fn our_page(ours: &[Listed], place: &Place, request: &ListRequest) -> SessionPage {
     let after = |cursor: &String| {
         let found =
             |listed: &Listed| cursor_after(&listed.id, &listed.summary, &request.filter) == *cursor;
@@ -51,14 +51,14 @@ fn our_page(ours: &[Listed], place: &Place, request: &ListRequest) -> Page {
     let from = match &place.ours {
         Side::Start => 0,
         Side::At(cursor) => after(cursor),
-        Side::Done => return Page::default(),
+        Side::Done => return SessionPage::default(),
     };
     let sessions: Vec<_> = ours[from..].iter().take(request.limit).cloned().collect();
     let more = from + sessions.len() < ours.len();
-    Page {
+    SessionPage {
         next_cursor: more.then(|| "more".to_owned()),
         sessions,
-        ..Page::default()
+        ..SessionPage::default()
     }
 }
 

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use crate::engine::Asked;
 use crate::history::entry::{entry, messages};
 use crate::history::query::{Begin, TurnsQuery};
-use crate::history::{Place, Stopped, count, page};
+use crate::history::{TurnPosition, TurnsError, count, page};
 use crate::json::string_member;
 use crate::server::error::{self, Error};
 use crate::session::{Deps, Refusal, Registry, Reply, Request as SessionRequest};
@@ -165,10 +165,10 @@ impl Read<'_> {
     fn turns(&self, query: &TurnsQuery) -> Result<String, Refusal> {
         let begin = match query.begin {
             Begin::Place(place) => (place, 0),
-            Begin::Number(number) => (Place::START, number),
+            Begin::Number(number) => (TurnPosition::START, number),
             Begin::End(back) => {
                 let turns = count(&mut self.log()?, self.cancelled).map_err(stopped)?;
-                (Place::START, turns.saturating_sub(back))
+                (TurnPosition::START, turns.saturating_sub(back))
             }
         };
         let limit = query.limit.unwrap_or(usize::MAX);
@@ -199,10 +199,10 @@ impl Read<'_> {
     }
 }
 
-pub(super) fn stopped(stopped: Stopped) -> Refusal {
+pub(super) fn stopped(stopped: TurnsError) -> Refusal {
     match stopped {
-        Stopped::Cancelled => Refusal::Cancelled,
-        Stopped::Store(error) => error.into(),
+        TurnsError::Cancelled => Refusal::Cancelled,
+        TurnsError::Store(error) => error.into(),
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::index::{Catalog, Filter, ListError, Listed, Seen};
+use crate::index::{Catalog, Filter, ListError, Listed, ObservedSession};
 use crate::json::Object;
 use crate::protocol::method::SESSION_LIST_CHANGED;
 use crate::record::ActivityState as Activity;
@@ -45,7 +45,7 @@ pub(super) struct Notices {
 }
 
 /// A session that was looked at.
-type Looked = (SessionId, Seen, Activity);
+type Looked = (SessionId, ObservedSession, Activity);
 
 /// The folders in whose lists a session was, as far as the client was sent it, and is now.
 struct Folders<'a> {
@@ -208,8 +208,8 @@ impl Notices {
             let seen = catalog.look(&ids, deps.expired_before())?;
             let looked = seen.into_iter().map(|(id, seen)| {
                 let activity = match &seen {
-                    Seen::Listed(listed) => catalog.state(listed),
-                    Seen::Hidden | Seen::Gone => Activity::Idle,
+                    ObservedSession::Listed(listed) => catalog.state(listed),
+                    ObservedSession::Hidden | ObservedSession::Gone => Activity::Idle,
                 };
                 (id, seen, activity)
             });
@@ -227,10 +227,10 @@ impl Notices {
             for (id, seen, activity) in looked {
                 let before = state.known.get(&id).map(|known| known.cwd().to_owned());
                 let listed = match seen {
-                    Seen::Listed(listed) => Some(listed),
+                    ObservedSession::Listed(listed) => Some(listed),
                     // Nobody has seen it.
-                    Seen::Hidden if before.is_none() => continue,
-                    Seen::Hidden | Seen::Gone => None,
+                    ObservedSession::Hidden if before.is_none() => continue,
+                    ObservedSession::Hidden | ObservedSession::Gone => None,
                 };
                 match &listed {
                     Some(listed) if !state.differs(listed, activity, Some(now)) => continue,

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::engine::BoxFuture;
-use crate::index::{Filter, Seen};
+use crate::index::{Filter, ObservedSession};
 use crate::json::{string_member, text_elements, text_member};
 use crate::protocol::method::{
     INDEX_ARCHIVE, INDEX_BATCH_GET, INDEX_RENAME, INDEX_SUBSCRIBE, INDEX_UNARCHIVE,
@@ -148,11 +148,11 @@ fn batch_get(context: &Context, request: &IncomingRequest) -> Result<Action, Err
             };
             let mut seen = catalog.look(&ids, deps.expired_before())?;
             let seen = ids.iter().filter_map(|id| match seen.remove(id)? {
-                Seen::Listed(listed) => {
+                ObservedSession::Listed(listed) => {
                     let state = catalog.state(&listed);
                     Some(form.text(Some(catalog), *listed, state))
                 }
-                Seen::Hidden | Seen::Gone => None,
+                ObservedSession::Hidden | ObservedSession::Gone => None,
             });
             Ok(seen.collect())
         });

@@ -8,21 +8,21 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::super::branch::blocks;
-use super::super::conversation::Builder;
-use super::super::subagents::Subagent;
-use super::super::{Found, has_extension, lines};
-use super::records::Reader;
+use super::super::conversation::ConversationBuilder;
+use super::super::subagents::SourceSubagent;
+use super::super::{FoundConversation, has_extension, lines};
+use super::records::ClaudeCodeReader;
 
 /// The calls that started subagents, from the session's records.
 #[derive(Debug, Default)]
-struct Calls<'a> {
+struct SubagentCalls<'a> {
     /// By the agents' ids, from the results.
     by_agent: HashMap<&'a str, &'a str>,
     /// By the prompts, which several may have.
     by_prompt: BTreeMap<&'a str, Vec<&'a str>>,
 }
 
-impl<'a> Calls<'a> {
+impl<'a> SubagentCalls<'a> {
     fn of(records: &'a [Value]) -> Self {
         let mut calls = Self::default();
         for record in records {
@@ -53,8 +53,8 @@ impl<'a> Calls<'a> {
 }
 
 /// The subagents of a session that has these records.
-pub(super) fn read(found: &Found, records: &[Value]) -> Vec<Subagent> {
-    let mut calls = Calls::of(records);
+pub(super) fn read(found: &FoundConversation, records: &[Value]) -> Vec<SourceSubagent> {
+    let mut calls = SubagentCalls::of(records);
     let mut subagents = Vec::new();
     for branch in sidechains(records) {
         let agent = branch[0]["agentId"].as_str();
@@ -64,7 +64,7 @@ pub(super) fn read(found: &Found, records: &[Value]) -> Vec<Subagent> {
             continue;
         };
         let call = calls.of_prompt(branch[0]);
-        subagents.push(Subagent::new(id, call, builder(branch.into_iter())));
+        subagents.push(SourceSubagent::new(id, call, builder(branch.into_iter())));
     }
     let agents = calls.by_agent.keys();
     let beside = agents.map(|agent| found.path.with_file_name(format!("agent-{agent}.jsonl")));
@@ -85,15 +85,15 @@ pub(super) fn read(found: &Found, records: &[Value]) -> Vec<Subagent> {
         let call = calls.by_agent.get(agent).copied();
         let call = call.or(about["toolUseId"].as_str()).map(str::to_owned);
         let call = call.or_else(|| calls.of_prompt(records.first()?));
-        let mut subagent = Subagent::new(name, call, builder(records.iter()));
+        let mut subagent = SourceSubagent::new(name, call, builder(records.iter()));
         subagent.title = about["agentType"].as_str().map(str::to_owned);
         subagents.push(subagent);
     }
     subagents
 }
 
-fn builder<'a>(records: impl Iterator<Item = &'a Value>) -> Builder {
-    let mut reader = Reader::new(Builder::default());
+fn builder<'a>(records: impl Iterator<Item = &'a Value>) -> ConversationBuilder {
+    let mut reader = ClaudeCodeReader::new(ConversationBuilder::default());
     for record in records {
         reader.record(record);
     }
@@ -124,7 +124,7 @@ fn sidechains(records: &[Value]) -> Vec<Vec<&Value>> {
 }
 
 /// The folder of the session's subagents.
-pub(super) fn folder(found: &Found) -> PathBuf {
+pub(super) fn folder(found: &FoundConversation) -> PathBuf {
     found.path.with_extension("").join("subagents")
 }
 
@@ -135,7 +135,7 @@ pub(super) fn inside(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// The files of the session's subagents, in the order of their names, with those beside the session.
-pub(super) fn files(found: &Found, beside: Vec<PathBuf>) -> Vec<PathBuf> {
+pub(super) fn files(found: &FoundConversation, beside: Vec<PathBuf>) -> Vec<PathBuf> {
     let is_one = |path: &Path| {
         let name = path.file_name().and_then(|name| name.to_str());
         name.is_some_and(|name| name.starts_with("agent-")) && has_extension(path, &["jsonl"])

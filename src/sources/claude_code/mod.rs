@@ -7,11 +7,11 @@ mod tools;
 
 use std::path::{Path, PathBuf};
 
-use super::conversation::{Builder, Conversation};
-use super::{Found, Places, Wanted, branch, has_any, has_extension, lines};
+use super::conversation::{ConversationBuilder, ToolConversation};
+use super::{FoundConversation, ToolFolders, Wanted, branch, has_any, has_extension, lines};
 
 /// `$CLAUDE_CONFIG_DIR/projects`, or that in `~/.claude`.
-pub(super) fn root(places: &Places) -> PathBuf {
+pub(super) fn root(places: &ToolFolders) -> PathBuf {
     places
         .folder("CLAUDE_CONFIG_DIR", ".claude")
         .join("projects")
@@ -25,11 +25,15 @@ pub(super) fn is_conversation(path: &Path) -> bool {
     has_extension(name, &["jsonl"]) && !name.starts_with("agent-")
 }
 
-pub(super) fn read(found: &Found, bytes: &[u8], wanted: Wanted<'_>) -> Conversation {
+pub(super) fn read(
+    found: &FoundConversation,
+    bytes: &[u8],
+    wanted: Wanted<'_>,
+) -> ToolConversation {
     let lines = lines::objects(bytes);
     let id = found.path.file_stem().and_then(|name| name.to_str());
     let kept = branch::shown(&lines.objects);
-    let mut reader = records::Reader::new(Builder::default());
+    let mut reader = records::ClaudeCodeReader::new(ConversationBuilder::default());
     let shown = lines.objects.iter().zip(kept).filter(|(_, kept)| *kept);
     for (record, _) in shown {
         reader.record(record);
@@ -55,7 +59,7 @@ const AGENT_ID: &str = "agentId";
 pub(super) const MARKS: [&str; 3] = ["isSidechain\":true", "isSidechain\": true", AGENT_ID];
 
 /// The files of subagents, and all those beside the session that any session may have.
-pub(super) fn others(found: &Found, bytes: &[u8], is_marked: bool) -> Vec<PathBuf> {
+pub(super) fn others(found: &FoundConversation, bytes: &[u8], is_marked: bool) -> Vec<PathBuf> {
     if !is_marked && !agents::folder(found).exists() {
         return Vec::new();
     }

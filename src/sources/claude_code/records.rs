@@ -9,19 +9,19 @@ use crate::sys::Timestamp;
 
 use super::super::branch::{blocks, message_id};
 use super::super::content::{self, as_text};
-use super::super::conversation::Builder;
+use super::super::conversation::ConversationBuilder;
 use super::super::spent::{Spent, number};
 use super::tools;
 
 /// Reads records in the order of the file.
 #[derive(Debug)]
-pub(super) struct Reader {
-    builder: Builder,
+pub(super) struct ClaudeCodeReader {
+    builder: ConversationBuilder,
     /// The tools of calls: what a result looks like depends on it.
     calls: HashMap<String, (String, Value)>,
     /// The tasks of a plan by their ids.
     tasks: BTreeMap<u64, Value>,
-    titles: Titles,
+    titles: TitleCandidates,
     /// Whether there was a prompt that is no command.
     prompted: bool,
     unknown: usize,
@@ -29,7 +29,7 @@ pub(super) struct Reader {
 
 /// Titles, by how much they count.
 #[derive(Debug, Default)]
-struct Titles {
+struct TitleCandidates {
     custom: Option<String>,
     generated: Option<String>,
     /// The first prompt, if commands came before it: they would be the title.
@@ -73,20 +73,20 @@ const SKIPPED: [&str; 21] = [
     "summary",
 ];
 
-impl Reader {
-    pub(super) fn new(builder: Builder) -> Self {
+impl ClaudeCodeReader {
+    pub(super) fn new(builder: ConversationBuilder) -> Self {
         Self {
             builder,
             calls: HashMap::new(),
             tasks: BTreeMap::new(),
-            titles: Titles::default(),
+            titles: TitleCandidates::default(),
             prompted: false,
             unknown: 0,
         }
     }
 
     /// The conversation that was read, and how many records were not understood.
-    pub(super) fn finish(mut self) -> (Builder, usize) {
+    pub(super) fn finish(mut self) -> (ConversationBuilder, usize) {
         let titles = self.titles;
         if let Some(title) = titles.custom.or(titles.generated).or(titles.prompt) {
             self.builder.title(&title);
@@ -129,14 +129,14 @@ impl Reader {
                 Some("text") if record["isMeta"] != true => {
                     let text = block["text"].as_str().unwrap_or_default();
                     match shown(text) {
-                        Shown::Prompt(text) => {
+                        UserText::Prompt(text) => {
                             self.prompted(text);
                             prompt.push(content::text(text));
                         }
-                        Shown::Interrupted => self.builder.cancel(),
-                        Shown::Command(command) => prompt.push(content::text(&command)),
-                        Shown::Output(output) => self.output(at, id, &output),
-                        Shown::Nothing => {}
+                        UserText::Interrupted => self.builder.cancel(),
+                        UserText::Command(command) => prompt.push(content::text(&command)),
+                        UserText::Output(output) => self.output(at, id, &output),
+                        UserText::Nothing => {}
                     }
                 }
                 Some("image") => prompt.extend(image(block)),
@@ -149,14 +149,14 @@ impl Reader {
 
     fn user_text(&mut self, at: Timestamp, id: Option<&str>, text: &str) {
         match shown(text) {
-            Shown::Prompt(text) => {
+            UserText::Prompt(text) => {
                 self.prompted(text);
                 self.builder.user(at, id, vec![content::text(text)]);
             }
-            Shown::Command(text) => self.builder.user(at, id, vec![content::text(&text)]),
-            Shown::Output(output) => self.output(at, id, &output),
-            Shown::Interrupted => self.builder.cancel(),
-            Shown::Nothing => {}
+            UserText::Command(text) => self.builder.user(at, id, vec![content::text(&text)]),
+            UserText::Output(output) => self.output(at, id, &output),
+            UserText::Interrupted => self.builder.cancel(),
+            UserText::Nothing => {}
         }
     }
 
@@ -323,7 +323,7 @@ fn set(title: &mut Option<String>, value: &Value) {
 }
 
 /// The kind of text in a user's record.
-enum Shown<'a> {
+enum UserText<'a> {
     Prompt(&'a str),
     /// A slash command or a shell command that the user typed.
     Command(String),
@@ -333,28 +333,28 @@ enum Shown<'a> {
     Nothing,
 }
 
-fn shown(text: &str) -> Shown<'_> {
+fn shown(text: &str) -> UserText<'_> {
     let text = without_editor_notes(text);
     if text.starts_with("[Request interrupted by user") {
-        return Shown::Interrupted;
+        return UserText::Interrupted;
     }
     if let Some(name) = tag(text, "command-name") {
         let args = tag(text, "command-args").unwrap_or_default();
-        return Shown::Command(format!("{name} {args}").trim_end().to_owned());
+        return UserText::Command(format!("{name} {args}").trim_end().to_owned());
     }
     if let Some(command) = tag(text, "bash-input") {
-        return Shown::Command(format!("!{command}"));
+        return UserText::Command(format!("!{command}"));
     }
     let output = tag(text, "local-command-stdout").or_else(|| tag(text, "bash-stdout"));
     if let Some(output) = output {
         let errors = tag(text, "bash-stderr").unwrap_or_default();
-        return Shown::Output(format!("{output}{errors}"));
+        return UserText::Output(format!("{output}{errors}"));
     }
     let is_other = NOT_PROMPTS.iter().any(|start| text.starts_with(start));
     if is_other || text.trim().is_empty() {
-        return Shown::Nothing;
+        return UserText::Nothing;
     }
-    Shown::Prompt(text)
+    UserText::Prompt(text)
 }
 
 /// The text after the notes about open files that an editor puts before a prompt.

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::super::content::{self, as_text, console, diff, of_call, sides_of_hunks, text};
-use super::super::conversation::Call;
+use super::super::conversation::NewCall;
 
 /// A call of a tool as it begins.
-pub(super) fn call<'a>(id: &'a str, name: &str, input: &'a Value) -> Call<'a> {
+pub(super) fn call<'a>(id: &'a str, name: &str, input: &'a Value) -> NewCall<'a> {
     let member = |name: &str| input[name].as_str().unwrap_or_default();
     let path = ["file_path", "notebook_path", "path"].into_iter();
     let path = path.map(member).find(|path| !path.is_empty());
@@ -47,7 +47,7 @@ pub(super) fn call<'a>(id: &'a str, name: &str, input: &'a Value) -> Call<'a> {
     };
     let line = input["offset"].as_u64();
     let title = title.trim().to_owned();
-    Call {
+    NewCall {
         id,
         title: if title.is_empty() {
             name.to_owned()

@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use crate::sys::Timestamp;
 
-use super::super::conversation::Builder;
-use super::super::subagents::Subagent;
-use super::super::{Found, lines};
+use super::super::conversation::ConversationBuilder;
+use super::super::subagents::SourceSubagent;
+use super::super::{FoundConversation, lines};
 use super::{is_compressed, items, plain};
 
 /// The most subagents of a thread, with theirs.
@@ -19,10 +19,10 @@ const MOST: usize = 1000;
 
 /// The subagents with these threads, of a thread with these records, and theirs.
 pub(super) fn read(
-    found: &Found,
+    found: &FoundConversation,
     mut threads: Vec<(String, String)>,
     records: &[Value],
-) -> Vec<Subagent> {
+) -> Vec<SourceSubagent> {
     let mut turns: HashSet<String> = turns(records).map(str::to_owned).collect();
     let mut known: HashSet<String> = HashSet::new();
     let mut subagents = Vec::new();
@@ -48,7 +48,7 @@ pub(super) fn read(
                 .position(|record| turn(record).is_some_and(|turn| !turns.contains(turn)));
             next.map(|next| copied + next)
         });
-        let mut reader = items::Reader::new(Builder::default(), &records);
+        let mut reader = items::CodexReader::new(ConversationBuilder::default(), &records);
         if let (Some(head), Some(_)) = (records.first(), copied) {
             reader.record(head);
         }
@@ -59,7 +59,7 @@ pub(super) fn read(
         turns.extend(self::turns(&records).map(str::to_owned));
         threads.extend(reader.threads());
         if let Some(read) = reader.of_subagent() {
-            subagents.push(Subagent::new(thread, Some(call), read));
+            subagents.push(SourceSubagent::new(thread, Some(call), read));
         }
     }
     subagents
@@ -67,7 +67,7 @@ pub(super) fn read(
 
 /// The rollouts of the subagents of a thread with these records, and of theirs, and perhaps others;
 /// none if one is compressed or cannot be read.
-pub(super) fn others(found: &Found, bytes: &[u8]) -> Option<Vec<PathBuf>> {
+pub(super) fn others(found: &FoundConversation, bytes: &[u8]) -> Option<Vec<PathBuf>> {
     let mut threads = named_threads(bytes)?;
     let mut known: HashSet<String> = HashSet::new();
     let mut others = Vec::new();
@@ -118,7 +118,7 @@ fn turns(records: &[Value]) -> impl Iterator<Item = &str> {
 
 /// The rollout of a thread. Its id has the time of its beginning, and so the day of its folder, give
 /// or take one.
-fn file(found: &Found, thread: &str) -> Option<PathBuf> {
+fn file(found: &FoundConversation, thread: &str) -> Option<PathBuf> {
     let digits: String = thread.chars().filter(|c| *c != '-').take(12).collect();
     let began = i64::from_str_radix(&digits, 16).ok()?;
     let days = [0, -1, 1].map(|days| {

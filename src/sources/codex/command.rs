@@ -6,7 +6,7 @@ use super::super::content::as_text;
 
 /// The outcome of a command.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Output {
+pub(super) struct CommandOutput {
     pub(super) text: String,
     /// The exit code, if the command has ended and the head has one.
     pub(super) exit: Option<i64>,
@@ -17,7 +17,7 @@ pub(super) struct Output {
 }
 
 /// Reads the output of a tool call: a text, an object with the text, or a list of blocks.
-pub(super) fn output(value: &Value) -> Output {
+pub(super) fn output(value: &Value) -> CommandOutput {
     match value {
         Value::String(text) => of_text(text),
         Value::Array(blocks) => {
@@ -27,34 +27,34 @@ pub(super) fn output(value: &Value) -> Output {
         Value::Object(members) => {
             let names = ["content", "text", "output"];
             let text = names.into_iter().find_map(|name| members.get(name));
-            let mut read = text.map_or_else(Output::default, |text| match text {
+            let mut read = text.map_or_else(CommandOutput::default, |text| match text {
                 Value::Array(_) | Value::String(_) => output(text),
                 other => of_text(&as_text(other)),
             });
             read.failed |= value["success"] == false;
             read
         }
-        _ => Output::default(),
+        _ => CommandOutput::default(),
     }
 }
 
-fn of_text(text: &str) -> Output {
+fn of_text(text: &str) -> CommandOutput {
     // Earlier versions wrote an object as text.
     if text.starts_with('{')
         && let Ok(object) = serde_json::from_str::<Value>(text)
         && let Some(inner) = object["output"].as_str()
     {
         let exit = object["metadata"]["exit_code"].as_i64();
-        return Output {
+        return CommandOutput {
             text: inner.to_owned(),
             exit,
-            ..Output::default()
+            ..CommandOutput::default()
         };
     }
     let Some((head, body)) = split_head(text) else {
-        return Output {
+        return CommandOutput {
             text: text.to_owned(),
-            ..Output::default()
+            ..CommandOutput::default()
         };
     };
     let said = |start: &str| {
@@ -66,7 +66,7 @@ fn of_text(text: &str) -> Output {
         return of_text(body);
     }
     let exit = said("Process exited with code").or_else(|| said("Exit code:"));
-    Output {
+    CommandOutput {
         text: body.to_owned(),
         exit: exit.and_then(|code| code.parse().ok()),
         running: said("Process running with session ID").map(str::to_owned),

@@ -11,16 +11,16 @@ use serde_json::{Value, json};
 use crate::sys::Timestamp;
 
 use super::super::content::{self, as_text, console, of_call, text};
-use super::super::conversation::{Builder, Call, Conversation};
+use super::super::conversation::{ConversationBuilder, NewCall, ToolConversation};
 use super::super::spent::{Spent, number};
 use super::super::tool::arguments;
-use super::tool::Tool;
+use super::tool::CodexTool;
 use super::{command, patch};
 
 /// Reads records in the order of the file.
 #[derive(Debug)]
-pub(super) struct Reader<'a> {
-    builder: Builder,
+pub(super) struct CodexReader<'a> {
+    builder: ConversationBuilder,
     id: Option<String>,
     cwd: Option<String>,
     is_subagent: bool,
@@ -29,7 +29,7 @@ pub(super) struct Reader<'a> {
     /// The outputs of tool calls, by their ids.
     outputs: HashMap<&'a str, &'a Value>,
     /// The kinds of tool calls, by their ids.
-    calls: HashMap<&'a str, Tool>,
+    calls: HashMap<&'a str, CodexTool>,
     /// The calls of commands that go on, by the number of their terminal, with the output so far.
     running: HashMap<String, (&'a str, String)>,
     /// The threads of subagents, with the calls that started them.
@@ -58,8 +58,8 @@ const NOT_PROMPTS: [&str; 6] = [
     "<skill>",
 ];
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(builder: Builder, records: &'a [Value]) -> Self {
+impl<'a> CodexReader<'a> {
+    pub(super) fn new(builder: ConversationBuilder, records: &'a [Value]) -> Self {
         let mut events = [false; 4];
         let mut outputs = HashMap::new();
         for record in records {
@@ -92,13 +92,13 @@ impl<'a> Reader<'a> {
     }
 
     /// The conversation; an empty one if it is a subagent's, which is a part of another one.
-    pub(super) fn finish(self) -> Conversation {
+    pub(super) fn finish(self) -> ToolConversation {
         let id = self.id.filter(|_| !self.is_subagent);
         self.builder.finish(id, self.cwd).counted(self.unknown, 0)
     }
 
     /// The conversation that was read, if it is a subagent's.
-    pub(super) fn of_subagent(self) -> Option<Builder> {
+    pub(super) fn of_subagent(self) -> Option<ConversationBuilder> {
         self.is_subagent.then_some(self.builder)
     }
 
@@ -204,14 +204,14 @@ impl<'a> Reader<'a> {
             return;
         }
         if matches!(name, "write_stdin" | "wait") && input["session_id"].is_number() {
-            self.calls.insert(id, Tool::Input);
+            self.calls.insert(id, CodexTool::Input);
             let session = input["session_id"].to_string();
             if let Some(output) = self.outputs.get(id) {
                 self.continued(at, &session, &command::output(output));
             }
             return;
         }
-        let tool = Tool::of(name, item, &input);
+        let tool = CodexTool::of(name, item, &input);
         self.calls.insert(id, tool);
         let mut call = tool.call(id, name, &input);
         if let Some(cwd) = &self.cwd {
@@ -241,7 +241,7 @@ impl<'a> Reader<'a> {
         }
         let output = command::output(&item["output"]);
         match self.calls.get(id) {
-            Some(Tool::Command) => {
+            Some(CodexTool::Command) => {
                 if let Some(session) = &output.running {
                     let running = (id, output.text.clone());
                     self.running.insert(session.clone(), running);
@@ -251,7 +251,7 @@ impl<'a> Reader<'a> {
                 }
             }
             // An event has the changes.
-            Some(Tool::Patch) => {
+            Some(CodexTool::Patch) => {
                 let failed = output.failed || output.exit.is_some_and(|code| code != 0);
                 let update = if failed {
                     let content: Vec<Value> = console(&output.text).into_iter().collect();
@@ -261,7 +261,7 @@ impl<'a> Reader<'a> {
                 };
                 self.builder.result(at, id, !failed, update);
             }
-            Some(Tool::Other) => {
+            Some(CodexTool::Other) => {
                 let mut content = Vec::new();
                 if !output.text.is_empty() {
                     content.push(of_call(text(&output.text)));
@@ -271,12 +271,12 @@ impl<'a> Reader<'a> {
                 self.builder
                     .result(at, id, !output.failed, json!({ "content": content }));
             }
-            Some(Tool::Input) | None => {}
+            Some(CodexTool::Input) | None => {}
         }
     }
 
     /// More output of a command that goes on.
-    fn continued(&mut self, at: Timestamp, session: &str, output: &command::Output) {
+    fn continued(&mut self, at: Timestamp, session: &str, output: &command::CommandOutput) {
         let Some((id, so_far)) = self.running.get_mut(session) else {
             return;
         };
@@ -410,7 +410,7 @@ impl<'a> Reader<'a> {
         let invocation = &event["invocation"];
         if !self.builder.is_open(id) {
             let names = [&invocation["server"], &invocation["tool"]];
-            let call = Call {
+            let call = NewCall {
                 id,
                 title: names.map(as_text).join(": "),
                 kind: "other",
@@ -440,7 +440,7 @@ impl<'a> Reader<'a> {
             .find(|what| !what.is_empty());
         let what = what.unwrap_or("the web");
         let id = id.map_or_else(|| format!("search-{}", at.as_millis()), str::to_owned);
-        let call = Call {
+        let call = NewCall {
             id: &id,
             title: format!("Search {what}"),
             kind: "fetch",

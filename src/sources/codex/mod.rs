@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 
 use ruzstd::decoding::StreamingDecoder;
 
-use super::conversation::{Builder, Conversation};
-use super::{Found, Places, Wanted, has_any, has_extension, lines};
+use super::conversation::{ConversationBuilder, ToolConversation};
+use super::{FoundConversation, ToolFolders, Wanted, has_any, has_extension, lines};
 
 /// `$CODEX_HOME`, or `~/.codex`.
-pub(super) fn root(places: &Places) -> PathBuf {
+pub(super) fn root(places: &ToolFolders) -> PathBuf {
     places.folder("CODEX_HOME", ".codex")
 }
 
@@ -35,14 +35,18 @@ pub(super) fn is_conversation(path: &Path) -> bool {
     name.starts_with("rollout-") && has_extension(name_of_plain, &["jsonl"])
 }
 
-pub(super) fn read(found: &Found, bytes: &[u8], wanted: Wanted<'_>) -> Conversation {
+pub(super) fn read(
+    found: &FoundConversation,
+    bytes: &[u8],
+    wanted: Wanted<'_>,
+) -> ToolConversation {
     // A file that is being compressed or decompressed is there twice.
     if is_compressed(&found.path) && found.path.with_extension("").exists() {
-        return Conversation::default();
+        return ToolConversation::default();
     }
     let (bytes, is_whole) = plain(&found.path, bytes);
     let lines = lines::objects(&bytes);
-    let mut reader = items::Reader::new(Builder::default(), &lines.objects);
+    let mut reader = items::CodexReader::new(ConversationBuilder::default(), &lines.objects);
     for record in &lines.objects {
         reader.record(record);
     }
@@ -57,7 +61,11 @@ pub(super) fn read(found: &Found, bytes: &[u8], wanted: Wanted<'_>) -> Conversat
 pub(super) const MARKS: [&str; 2] = ["spawn_", "_spawn"];
 
 /// The files of subagents; none if one of the files is compressed.
-pub(super) fn others(found: &Found, bytes: &[u8], is_marked: bool) -> Option<Vec<PathBuf>> {
+pub(super) fn others(
+    found: &FoundConversation,
+    bytes: &[u8],
+    is_marked: bool,
+) -> Option<Vec<PathBuf>> {
     if is_compressed(&found.path) {
         return None;
     }

@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 use super::super::content::{as_text, of_call, text};
-use super::super::conversation::Call;
+use super::super::conversation::NewCall;
 use super::patch;
 
 /// The kind of a tool call, which decides how its result is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tool {
+pub(super) enum CodexTool {
     Command,
     Patch,
     /// A call that continues another call.
@@ -16,7 +16,7 @@ pub(super) enum Tool {
     Other,
 }
 
-impl Tool {
+impl CodexTool {
     /// The tool that a call names.
     pub(super) fn of(name: &str, item: &Value, input: &Value) -> Self {
         let is_command = matches!(
@@ -40,8 +40,8 @@ impl Tool {
     }
 
     /// A call of it as it begins.
-    pub(super) fn call<'a>(self, id: &'a str, name: &str, input: &'a Value) -> Call<'a> {
-        let mut call = Call {
+    pub(super) fn call<'a>(self, id: &'a str, name: &str, input: &'a Value) -> NewCall<'a> {
+        let mut call = NewCall {
             id,
             title: name.to_owned(),
             kind: "other",

@@ -5,22 +5,22 @@ use serde_json::Value;
 use crate::sys::Timestamp;
 
 use super::super::content::{self, text};
-use super::super::conversation::Builder;
+use super::super::conversation::ConversationBuilder;
 use super::super::spent::{Spent, number};
 use super::tools;
 
 /// Reads messages in their order.
 #[derive(Debug)]
-pub(super) struct Reader {
-    builder: Builder,
+pub(super) struct GeminiReader {
+    builder: ConversationBuilder,
 }
 
-impl Reader {
-    pub(super) fn new(builder: Builder) -> Self {
+impl GeminiReader {
+    pub(super) fn new(builder: ConversationBuilder) -> Self {
         Self { builder }
     }
 
-    pub(super) fn finish(self) -> Builder {
+    pub(super) fn finish(self) -> ConversationBuilder {
         self.builder
     }
 

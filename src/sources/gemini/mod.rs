@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::conversation::{Builder, Conversation};
-use super::subagents::Subagent;
-use super::{Found, Places, Wanted, has_any, has_extension, lines};
+use super::conversation::{ConversationBuilder, ToolConversation};
+use super::subagents::SourceSubagent;
+use super::{FoundConversation, ToolFolders, Wanted, has_any, has_extension, lines};
 
 /// `~/.gemini/tmp`.
-pub(super) fn root(places: &Places) -> PathBuf {
+pub(super) fn root(places: &ToolFolders) -> PathBuf {
     places.home.join(".gemini").join("tmp")
 }
 
@@ -26,7 +26,11 @@ pub(super) fn is_conversation(path: &Path) -> bool {
     name.starts_with("session-") && has_extension(name, &["json", "jsonl"])
 }
 
-pub(super) fn read(found: &Found, bytes: &[u8], wanted: Wanted<'_>) -> Conversation {
+pub(super) fn read(
+    found: &FoundConversation,
+    bytes: &[u8],
+    wanted: Wanted<'_>,
+) -> ToolConversation {
     let (chat, damaged) = chat(&found.path, bytes);
     if let Some(wanted) = wanted.filter(|_| has_any(bytes, &[SUBAGENT])) {
         wanted.extend(subagents(found, &chat));
@@ -51,8 +55,8 @@ fn chat(path: &Path, bytes: &[u8]) -> (Value, usize) {
     (chat.unwrap_or_default(), damaged)
 }
 
-fn messages(chat: &Value) -> Builder {
-    let mut reader = messages::Reader::new(Builder::default());
+fn messages(chat: &Value) -> ConversationBuilder {
+    let mut reader = messages::GeminiReader::new(ConversationBuilder::default());
     for message in chat["messages"].as_array().into_iter().flatten() {
         reader.message(message);
     }
@@ -66,13 +70,13 @@ const SUBAGENT: &str = "isSubagentProgress";
 pub(super) const MARKS: [&str; 2] = [SUBAGENT, "\"inverse\""];
 
 /// See [`MARKS`].
-pub(super) fn others(_: &Found, _: &[u8], is_marked: bool) -> Option<Vec<PathBuf>> {
+pub(super) fn others(_: &FoundConversation, _: &[u8], is_marked: bool) -> Option<Vec<PathBuf>> {
     (!is_marked).then(Vec::new)
 }
 
 /// The subagents: files in a folder that has the session's id as its name. They do not name the
 /// calls that started them, but are in the same order.
-fn subagents(found: &Found, chat: &Value) -> Vec<Subagent> {
+fn subagents(found: &FoundConversation, chat: &Value) -> Vec<SourceSubagent> {
     let id = chat["sessionId"]
         .as_str()
         .filter(|id| !id.contains(['/', '\\']));
@@ -98,7 +102,7 @@ fn subagents(found: &Found, chat: &Value) -> Vec<Subagent> {
         .filter_map(|(at, (_, path, chat))| {
             let call = calls.get(at).filter(|_| is_paired).copied().flatten();
             let name = path.file_stem()?.to_str()?;
-            Some(Subagent::new(
+            Some(SourceSubagent::new(
                 name,
                 call.map(str::to_owned),
                 messages(&chat),
@@ -142,7 +146,7 @@ fn folded(lines: Vec<Value>) -> Value {
 }
 
 /// The folder of the project, which is not in the chat.
-fn cwd(found: &Found, chat: &Value) -> Option<String> {
+fn cwd(found: &FoundConversation, chat: &Value) -> Option<String> {
     let project = found.path.parent()?.parent()?;
     let named = super::bytes(&project.join(".project_root")).ok();
     let named = named.and_then(|path| Some(str::from_utf8(&path).ok()?.trim().to_owned()));

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::super::content::{self, as_text, console, diff, of_call, text};
-use super::super::conversation::Call;
+use super::super::conversation::NewCall;
 use super::super::tool;
 
 /// A call as it begins. Its id, name and arguments are in one object with its result.
-pub(super) fn call<'a>(id: &'a str, call: &'a Value) -> Call<'a> {
+pub(super) fn call<'a>(id: &'a str, call: &'a Value) -> NewCall<'a> {
     let name = call["name"].as_str().unwrap_or_default();
     let shown = call["displayName"].as_str().unwrap_or(name);
     let mut begun = tool::call(id, name, shown, &call["args"]);

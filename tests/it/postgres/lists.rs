@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use rejoin::index::{Archived, Catalog, Filter, Order, Page, Pattern, Query, Search};
+use rejoin::index::{Archived, Catalog, Filter, Order, Pattern, Query, Search, SessionPage};
 use rejoin::record::metadata::MetadataChange;
 use rejoin::record::{AgentSessionId, Field, Kind};
 use rejoin::store::{Durability, Store, Sync};
@@ -120,7 +120,7 @@ fn with_words(words: &str) -> Filter {
 }
 
 /// All pages of a list.
-fn all(catalog: &Catalog, filter: &Filter, limit: usize) -> Vec<Page> {
+fn all(catalog: &Catalog, filter: &Filter, limit: usize) -> Vec<SessionPage> {
     let mut pages = vec![catalog.list(filter, None, limit).unwrap()];
     while let Some(cursor) = pages.last().unwrap().next_cursor.clone() {
         pages.push(catalog.list(filter, Some(&cursor), limit).unwrap());

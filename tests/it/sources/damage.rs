@@ -10,17 +10,17 @@ use std::fs;
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
-use rejoin::sources::{Conversation, Found};
+use rejoin::sources::{FoundConversation, ToolConversation};
 use rejoin::sys::Timestamp;
 
 use super::{home, of_files, read_all, source};
 
 /// Reads these bytes as a file of the source.
-fn read(name: &str, file: &str, bytes: &[u8]) -> Conversation {
+fn read(name: &str, file: &str, bytes: &[u8]) -> ToolConversation {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(file);
     fs::write(&path, bytes).unwrap();
-    let found = Found {
+    let found = FoundConversation {
         root: folder.path().to_owned(),
         path,
         key: None,

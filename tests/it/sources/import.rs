@@ -13,7 +13,7 @@ use std::process::{Command, Output};
 use std::time::SystemTime;
 
 use rejoin::record::line;
-use rejoin::sources::Places;
+use rejoin::sources::ToolFolders;
 use serde_json::{Value, json};
 
 use super::{home, of_files, places};
@@ -23,7 +23,7 @@ use crate::support::command::{command, runs};
 pub(super) fn at_home(store: &Path, home: &Path, arguments: &[&str]) -> Command {
     let mut command = command(store, arguments);
     command.env("HOME", home).env("USERPROFILE", home);
-    for name in Places::VARIABLES {
+    for name in ToolFolders::VARIABLES {
         command.env_remove(name);
     }
     command

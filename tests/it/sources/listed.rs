@@ -9,7 +9,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
-use rejoin::sources::Places;
+use rejoin::sources::ToolFolders;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -279,7 +279,7 @@ fn the_command_lists_them_by_tool() {
         command
             .env("HOME", home.path())
             .env("USERPROFILE", home.path());
-        for name in Places::VARIABLES {
+        for name in ToolFolders::VARIABLES {
             command.env_remove(name);
         }
         let output = command.output().unwrap();

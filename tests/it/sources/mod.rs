@@ -26,7 +26,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use rejoin::sources::{Conversation, Found, Places, SOURCES, Source};
+use rejoin::sources::{FoundConversation, SOURCES, Source, ToolConversation, ToolFolders};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -68,10 +68,10 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// A home folder, and no variables.
-fn places(home: &Path) -> Places {
-    Places {
+fn places(home: &Path) -> ToolFolders {
+    ToolFolders {
         home: home.to_owned(),
-        ..Places::default()
+        ..ToolFolders::default()
     }
 }
 
@@ -89,7 +89,7 @@ fn of_files() -> impl Iterator<Item = &'static Source> {
 }
 
 /// The conversations that a source has in a home folder, the oldest file name first.
-fn read_all(source: &Source, home: &Path) -> Vec<(Found, Conversation)> {
+fn read_all(source: &Source, home: &Path) -> Vec<(FoundConversation, ToolConversation)> {
     let search = source.find(&places(home));
     assert!(search.errors.is_empty(), "{:?}", search.errors);
     let mut found = search.found;

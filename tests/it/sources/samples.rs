@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rejoin::record::Kind;
-use rejoin::sources::{Conversation, Found, Places};
+use rejoin::sources::{FoundConversation, ToolConversation, ToolFolders};
 use rejoin::sys::Timestamp;
 use serde_json::Value;
 
@@ -38,8 +38,8 @@ fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
     found.sort();
 }
 
-fn read(tool: &str, path: &Path) -> Conversation {
-    let found = Found {
+fn read(tool: &str, path: &Path) -> ToolConversation {
+    let found = FoundConversation {
         root: path.parent().unwrap().to_owned(),
         path: path.to_owned(),
         key: None,
@@ -49,13 +49,13 @@ fn read(tool: &str, path: &Path) -> Conversation {
     source(tool).read(&found).unwrap()
 }
 
-fn number_of_prompts(conversation: &Conversation) -> usize {
+fn number_of_prompts(conversation: &ToolConversation) -> usize {
     let entries = conversation.entries.iter();
     entries.filter(|entry| entry.kind == Kind::Prompt).count()
 }
 
 /// The texts of one kind of chunk.
-fn said(conversation: &Conversation, kind: &str) -> BTreeSet<String> {
+fn said(conversation: &ToolConversation, kind: &str) -> BTreeSet<String> {
     let updates = conversation.entries.iter();
     let updates = updates.filter(|entry| entry.kind == Kind::Update);
     let updates = updates.map(|entry| serde_json::from_str::<Value>(&entry.payload).unwrap());
@@ -273,9 +273,9 @@ fn kimi_cli() {
         );
         assert_eq!(conversation.unknown, 0, "{}", path.display());
     }
-    let known = source("kimi-cli").find(&Places {
+    let known = source("kimi-cli").find(&ToolFolders {
         home: folder.join("multi-workdir"),
-        ..Places::default()
+        ..ToolFolders::default()
     });
     let cwds = known.found.iter().map(|found| {
         let conversation = source("kimi-cli").read(found).unwrap();

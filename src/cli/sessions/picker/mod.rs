@@ -14,7 +14,7 @@ use crate::cli::open;
 use crate::cli::page_file;
 use crate::cli::term::{BAD, Look, Output, StyledLine};
 use crate::export::Options;
-use crate::export::parts::{self, Choice};
+use crate::export::parts::{self, PartOptions};
 use crate::index::{Archived, Catalog, Filter, Listed, Search};
 use crate::store::Store;
 use crate::sys::{SessionId, Timestamp};
@@ -282,9 +282,9 @@ fn preview(
         last: Some(1),
         ..Options::default()
     };
-    let choice = Choice {
+    let choice = PartOptions {
         options,
-        ..Choice::default()
+        ..PartOptions::default()
     };
     parts::read(&mut reader, choice, &mut |part| {
         for line in painter.part(part) {

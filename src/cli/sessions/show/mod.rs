@@ -6,7 +6,7 @@ use crate::cli::exit::Failure;
 use crate::cli::sources;
 use crate::cli::term::{Output, Pager, pager_stays, printable_json, wait_for_enter};
 use crate::cli::values::number;
-use crate::export::parts::{self, Choice, NO_END, Part};
+use crate::export::parts::{self, ConversationPart, NO_END, PartOptions};
 use crate::export::{self, Format, Options};
 use crate::store::LogReader;
 use crate::sys::SessionId;
@@ -122,15 +122,15 @@ fn print(
 ) -> Result<(), Failure> {
     let look = output.look().clone();
     let mut painter = ConversationPainter::new(&look);
-    let choice = Choice {
+    let choice = PartOptions {
         options,
-        ..Choice::default()
+        ..PartOptions::default()
     };
     reader.seek(0);
     let mut is_blank = true;
-    let mut print = |part: Part<'_>| {
+    let mut print = |part: ConversationPart<'_>| {
         let part = match part {
-            Part::Ended(NO_END) => Part::Ended(no_end),
+            ConversationPart::Ended(NO_END) => ConversationPart::Ended(no_end),
             part => part,
         };
         for line in painter.part(part) {

@@ -12,7 +12,7 @@ use crate::cli::term::{
 };
 use crate::engine::known::title as title_of;
 use crate::export::diff;
-use crate::export::parts::{Part, Said};
+use crate::export::parts::{ConversationPart, PartEntries};
 use crate::export::plain::{one_line, plain};
 use crate::protocol::Role;
 use crate::record::transcript::TranscriptEntry;
@@ -60,13 +60,13 @@ impl<'a> ConversationPainter<'a> {
     }
 
     /// The lines of the next part.
-    pub(in crate::cli) fn part(&mut self, part: Part<'_>) -> Vec<StyledLine> {
+    pub(in crate::cli) fn part(&mut self, part: ConversationPart<'_>) -> Vec<StyledLine> {
         match part {
-            Part::Session(session) => self.head(session),
-            Part::Turn(turn, at) => self.turn(turn, at),
-            Part::Said(said) => self.said(said),
-            Part::Ended(how) => self.note(WAITING, how),
-            Part::Damage(report) => self.note(BAD, &format!("Damage: {report}")),
+            ConversationPart::Session(session) => self.head(session),
+            ConversationPart::Turn(turn, at) => self.turn(turn, at),
+            ConversationPart::Said(said) => self.said(said),
+            ConversationPart::Ended(how) => self.note(WAITING, how),
+            ConversationPart::Damage(report) => self.note(BAD, &format!("Damage: {report}")),
         }
         std::mem::take(&mut self.lines)
     }
@@ -145,7 +145,7 @@ impl<'a> ConversationPainter<'a> {
         self.wrapped(style, text);
     }
 
-    fn said(&mut self, said: Said<'_>) {
+    fn said(&mut self, said: PartEntries<'_>) {
         let mut painted = BTreeSet::new();
         self.entries(said.entries, said, &mut painted);
         for (id, subagent) in said.subagents {
@@ -160,7 +160,7 @@ impl<'a> ConversationPainter<'a> {
     fn entries<'b>(
         &mut self,
         entries: &[TranscriptEntry],
-        said: Said<'b>,
+        said: PartEntries<'b>,
         painted: &mut BTreeSet<&'b str>,
     ) {
         for entry in entries {
@@ -218,7 +218,7 @@ impl<'a> ConversationPainter<'a> {
         }
     }
 
-    fn call(&mut self, call: &Map<String, Value>, said: Said<'_>) {
+    fn call(&mut self, call: &Map<String, Value>, said: PartEntries<'_>) {
         let text = |name: &str| call.get(name).and_then(Value::as_str).unwrap_or_default();
         let content = call.get("content").and_then(Value::as_array);
         let mut body = Vec::new();
@@ -253,7 +253,7 @@ impl<'a> ConversationPainter<'a> {
     }
 
     /// The lines of one part of a tool call's content.
-    fn content(&self, part: &Value, said: Said<'_>, body: &mut Vec<(Style, String)>) {
+    fn content(&self, part: &Value, said: PartEntries<'_>, body: &mut Vec<(Style, String)>) {
         let text = |name: &str| part[name].as_str().map(plain).unwrap_or_default();
         match part["type"].as_str() {
             Some("diff") => {
@@ -339,7 +339,12 @@ impl<'a> ConversationPainter<'a> {
         }
     }
 
-    fn other<'b>(&mut self, update: &Value, said: Said<'b>, painted: &mut BTreeSet<&'b str>) {
+    fn other<'b>(
+        &mut self,
+        update: &Value,
+        said: PartEntries<'b>,
+        painted: &mut BTreeSet<&'b str>,
+    ) {
         let name = update["sessionUpdate"].as_str().unwrap_or_default();
         if name != "subagent_update" {
             self.bare_call = false;
@@ -365,7 +370,7 @@ impl<'a> ConversationPainter<'a> {
         &mut self,
         id: &str,
         title: &str,
-        said: Said<'b>,
+        said: PartEntries<'b>,
         painted: &mut BTreeSet<&'b str>,
     ) {
         let Some((id, subagent)) = said.subagents.get_key_value(id) else {
