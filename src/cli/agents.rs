@@ -4,13 +4,13 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use crate::engine::agent::AgentNames;
-use crate::engine::known::{Known, known};
+use crate::engine::known::{KnownAgent, known};
 use crate::sys::program::is_program;
 
 use super::programs::on_path;
 
 /// The npm package with the program that speaks ACP for one that does not.
-fn adapter(known: &Known) -> Option<&str> {
+fn adapter(known: &KnownAgent) -> Option<&str> {
     let is_other = known
         .command
         .as_ref()
@@ -21,7 +21,7 @@ fn adapter(known: &Known) -> Option<&str> {
 /// A hint with the command that was probably meant, if this one is known not to speak ACP.
 pub(super) fn meant(command: &[OsString]) -> Option<String> {
     let name = AgentNames::program(command);
-    let is_plain = |known: &&Known| known.plain.contains(&name);
+    let is_plain = |known: &&KnownAgent| known.plain.contains(&name);
     let known = known().iter().find(is_plain)?;
     if known.speaks(|word| command.iter().any(|given| given == word)) {
         return None;
@@ -46,7 +46,7 @@ pub(super) fn no_agent(program: &str) -> String {
 
 /// How to install the program of this name, if it is known.
 fn installation(name: &str) -> Option<String> {
-    let is_its = |known: &&Known| known.command.as_deref() == Some(name);
+    let is_its = |known: &&KnownAgent| known.command.as_deref() == Some(name);
     let package = known().iter().find(is_its)?.npx.as_ref()?;
     Some(format!("install it with `npm install --global {package}`"))
 }
@@ -91,31 +91,31 @@ pub(super) fn cannot_start(program: &OsStr) -> Option<(String, String)> {
 }
 
 /// The known agent that a command starts, perhaps by way of programs such as `npx` and `node`.
-pub(super) fn started_by<'w>(words: impl Iterator<Item = &'w str>) -> Option<&'static Known> {
+pub(super) fn started_by<'w>(words: impl Iterator<Item = &'w str>) -> Option<&'static KnownAgent> {
     let command: Vec<_> = words.map(OsString::from).collect();
-    Known::called(AgentNames::of_command(&command).name())
+    KnownAgent::called(AgentNames::of_command(&command).name())
 }
 
 /// The known agents that are installed, with their commands.
-pub(super) fn installed() -> impl Iterator<Item = (&'static Known, Vec<String>)> {
+pub(super) fn installed() -> impl Iterator<Item = (&'static KnownAgent, Vec<String>)> {
     known()
         .iter()
         .filter_map(|known| Some((known, command_of(known)?)))
 }
 
 /// The command of an agent, if it is installed.
-pub(super) fn command_of(known: &Known) -> Option<Vec<String>> {
+pub(super) fn command_of(known: &KnownAgent) -> Option<Vec<String>> {
     let path = on_path(known.command.as_ref()?)?;
     Some(command(known, [path.to_str()?]))
 }
 
 /// The command of an agent with `npx`, which installs it.
-pub(super) fn with_npx(known: &Known) -> Option<Vec<String>> {
+pub(super) fn with_npx(known: &KnownAgent) -> Option<Vec<String>> {
     let npx = on_path("npx")?;
     Some(command(known, [npx.to_str()?, "-y", known.npx.as_ref()?]))
 }
 
-fn command<const N: usize>(known: &Known, program: [&str; N]) -> Vec<String> {
+fn command<const N: usize>(known: &KnownAgent, program: [&str; N]) -> Vec<String> {
     let words = program.into_iter().map(str::to_owned);
     words.chain(known.args.iter().cloned()).collect()
 }

@@ -13,7 +13,8 @@ use serde_json::Value;
 
 use crate::json::{string_member, text_member};
 use crate::server::control::{
-    ALIVE, ANSWER, CONNECT, Connect, Connected, Described, PROCESSES, STOP, Stop, Stopped,
+    ALIVE, ANSWER, CONNECT, Connect, Connected, PROCESSES, ProcessDescription, STOP, StopRequest,
+    Stopped,
 };
 use crate::session::link::message::text;
 use crate::store::{Holder, Store};
@@ -40,7 +41,7 @@ const LONGEST: u64 = 16 * 1024 * 1024;
 pub(super) fn describe<'a>(
     store: &Store,
     sockets: impl IntoIterator<Item = &'a str>,
-) -> BTreeMap<String, io::Result<Described>> {
+) -> BTreeMap<String, io::Result<ProcessDescription>> {
     let ask = |socket: &str| {
         let stream = store.connect_to(socket)?;
         let (_, described) = ask_within(DESCRIBED, stream, PROCESSES, "{}")?;
@@ -85,7 +86,7 @@ pub(super) fn check(store: &Store, socket: &str) -> io::Result<()> {
 
 /// Stops a session, or all of a process. Waits until the process has ended, if it does. If it gives no
 /// answer, fails with [`io::ErrorKind::TimedOut`].
-pub(super) fn stop(store: &Store, socket: &str, stop: &Stop) -> io::Result<Stopped> {
+pub(super) fn stop(store: &Store, socket: &str, stop: &StopRequest) -> io::Result<Stopped> {
     let stream = store.connect_to(socket)?;
     // What it has to stop takes time, and this does not.
     let (stream, _) = ask_within::<Value>(ANSWER, stream, ALIVE, "{}").or_else(|error| {
@@ -124,7 +125,7 @@ pub(super) fn stop_session(
             "it has no socket that can be used from here",
         ));
     };
-    let stop = Stop {
+    let stop = StopRequest {
         session_id: Some(id.to_string()),
     };
     let stopped = match self::stop(store, socket, &stop) {

@@ -8,12 +8,12 @@ use serde::Deserialize;
 /// The one list of agents; `packaging/agents/update` makes it.
 const LIST: &str = include_str!("agents.json");
 
-static KNOWN: LazyLock<Vec<Known>> =
+static KNOWN: LazyLock<Vec<KnownAgent>> =
     LazyLock::new(|| serde_json::from_str(LIST).unwrap_or_default());
 
 /// An agent, and how it is started so that it speaks ACP.
 #[derive(Debug, Deserialize)]
-pub struct Known {
+pub struct KnownAgent {
     /// Its id in the registry.
     pub id: String,
     /// Its name for people.
@@ -42,17 +42,17 @@ pub struct Known {
 }
 
 /// All of them, the most widespread first.
-pub fn known() -> &'static [Known] {
+pub fn known() -> &'static [KnownAgent] {
     &KNOWN
 }
 
 /// The name for people of the agent with this name, if it is known: logs and tools have several for
 /// one agent.
 pub fn title(name: &str) -> &str {
-    Known::called(name).map_or(name, |known| &known.name)
+    KnownAgent::called(name).map_or(name, |known| &known.name)
 }
 
-impl Known {
+impl KnownAgent {
     /// The agent with this name.
     pub fn called(name: &str) -> Option<&'static Self> {
         known().iter().find(|known| known.is_called(name))

@@ -30,9 +30,9 @@ pub use client::ClientCapabilities;
 pub use clients::{Caller, Clients};
 pub use error::EngineError;
 pub use history::{History, HistoryError};
-pub use outlet::{Block, Cancel, EngineEvent, Filter, Outlet, Question};
-pub use prompt::{Ended, Prompt, StopReason};
-pub use relay::{Asked, Foreign, Greeted, Introduction, Patience};
+pub use outlet::{Block, Cancel, EngineEvent, EventFilter, Outlet, Question};
+pub use prompt::{Prompt, PromptEnd, StopReason};
+pub use relay::{AgentListQuery, Foreign, InitializeOutcome, Introduction, Patience};
 
 use crate::json::{Object, quoted, string_member, text_member};
 use crate::record::header::{Implementation, Workspace};
@@ -102,10 +102,10 @@ pub trait Engine: Send + Sync + fmt::Debug {
     }
 
     /// Forwards `initialize`.
-    fn initialize(&self, introduction: Introduction) -> BoxFuture<'static, Greeted> {
+    fn initialize(&self, introduction: Introduction) -> BoxFuture<'static, InitializeOutcome> {
         drop(introduction);
         let error = EngineError::internal("there is no wrapped agent");
-        Box::pin(async { Greeted::Unavailable(error) })
+        Box::pin(async { InitializeOutcome::Unavailable(error) })
     }
 
     /// Forwards a request that belongs to no session. When `cancelled` resolves, the agent is notified.
@@ -128,7 +128,7 @@ pub trait Engine: Send + Sync + fmt::Debug {
     }
 
     /// A page of the agent's own sessions, if it lists them.
-    fn sessions(&self, asked: Asked) -> BoxFuture<'static, Result<Foreign, EngineError>> {
+    fn sessions(&self, asked: AgentListQuery) -> BoxFuture<'static, Result<Foreign, EngineError>> {
         drop(asked);
         Box::pin(async { Ok(Foreign::default()) })
     }
@@ -235,14 +235,14 @@ pub trait Conversation: Send + Sync {
 
     /// Prepares for the first prompt, or reports why that is not possible. May be called again, and
     /// must then be quick if nothing has changed.
-    fn attach(&self, how: Attach) -> BoxFuture<'static, Result<Attached, EngineError>>;
+    fn attach(&self, how: AttachReason) -> BoxFuture<'static, Result<AttachOutcome, EngineError>>;
 
     /// Answers a prompt. Ends soon after `cancel` is called, with [`StopReason::Cancelled`].
     fn prompt(
         &self,
         prompt: Prompt,
         cancel: Cancel,
-    ) -> BoxFuture<'static, Result<Ended, EngineError>>;
+    ) -> BoxFuture<'static, Result<PromptEnd, EngineError>>;
 
     /// Serves a client's request about this session whose method rejoin does not implement.
     /// `params` is the request's parameters as the client wrote them; the result is JSON text.
@@ -276,7 +276,7 @@ pub trait Conversation: Send + Sync {
 
 /// Why an engine is to attach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attach {
+pub enum AttachReason {
     /// The session is new.
     New,
     /// The session is new and has the history of another one.
@@ -293,7 +293,7 @@ pub enum Attach {
 
 /// The result of attaching an engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Attached {
+pub struct AttachOutcome {
     /// The members of the response besides the session's id: the JSON text of an object.
     pub answer: Option<String>,
     /// The record of the agent's session id: the payload of an `inner` record.
@@ -313,7 +313,7 @@ pub struct Attached {
 /// Where the answer says why it was made without the agent.
 const NOTE: [&str; 4] = ["_meta", "rejoin", "agent", "error"];
 
-impl Attached {
+impl AttachOutcome {
     /// The session without its agent, of which only the history can be read.
     pub fn without_agent(error: &EngineError) -> Self {
         let note = NOTE.iter().rfold(quoted(&error.message), |value, name| {

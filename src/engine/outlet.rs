@@ -18,11 +18,11 @@ const WAITING: usize = 8;
 #[derive(Clone, Debug)]
 pub struct Outlet {
     events: mpsc::Sender<EngineEvent>,
-    filter: Option<Arc<dyn Filter>>,
+    filter: Option<Arc<dyn EventFilter>>,
 }
 
 /// Changes the events of an outlet on their way.
-pub trait Filter: fmt::Debug + Send + Sync {
+pub trait EventFilter: fmt::Debug + Send + Sync {
     /// The event that is sent instead. `None` if the outlet is closed.
     fn filter(&self, event: EngineEvent) -> Option<EngineEvent>;
 }
@@ -61,11 +61,11 @@ pub enum EngineEvent {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Block {
     text: String,
-    parts: Vec<Part>,
+    parts: Vec<BlockPart>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Part {
+struct BlockPart {
     kind: Kind,
     /// The record's id, which only some kinds have.
     id: Option<Box<str>>,
@@ -81,7 +81,7 @@ impl Block {
         let end = payload.len();
         Self {
             text: payload,
-            parts: vec![Part {
+            parts: vec![BlockPart {
                 kind,
                 id: None,
                 known: false,
@@ -110,7 +110,7 @@ impl Block {
             self.text.push_str(part);
         }
         let end = self.text.len();
-        self.parts.push(Part {
+        self.parts.push(BlockPart {
             kind,
             id: None,
             known: false,
@@ -135,7 +135,7 @@ impl Block {
     }
 
     /// Adds a payload as it is in another block.
-    pub fn push_entry(&mut self, entry: Entry<'_>) {
+    pub fn push_entry(&mut self, entry: BlockEntry<'_>) {
         self.push(entry.kind, entry.payload);
         if let Some(part) = self.parts.last_mut() {
             part.id = entry.id.map(Into::into);
@@ -144,12 +144,12 @@ impl Block {
     }
 
     /// Each payload with the kind and the id of its record.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Entry<'_>> + Clone {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = BlockEntry<'_>> + Clone {
         let mut from = 0;
         self.parts.iter().map(move |part| {
             let payload = self.text.get(from..part.end).unwrap_or_default();
             from = part.end;
-            Entry {
+            BlockEntry {
                 kind: part.kind,
                 id: part.id.as_deref(),
                 known: part.known,
@@ -176,7 +176,7 @@ impl Block {
 
 /// A payload of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub struct BlockEntry<'a> {
     /// The kind of its record.
     pub kind: Kind,
     /// The id of its record.
@@ -225,7 +225,7 @@ impl Outlet {
 
     /// An outlet to the same receiver, with a filter before it instead of this outlet's.
     #[must_use]
-    pub fn filtered(&self, filter: Arc<dyn Filter>) -> Self {
+    pub fn filtered(&self, filter: Arc<dyn EventFilter>) -> Self {
         Self {
             events: self.events.clone(),
             filter: Some(filter),

@@ -83,7 +83,7 @@ impl StopReason {
 
 /// How a turn ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Ended {
+pub enum PromptEnd {
     /// For this reason.
     Because(StopReason),
     /// With this result, the JSON text of an object with a `stopReason`.
@@ -93,7 +93,7 @@ pub enum Ended {
     Reported(String),
 }
 
-impl Ended {
+impl PromptEnd {
     /// The result that the client is answered with, as JSON text.
     pub fn result(&self) -> String {
         match self {
@@ -140,7 +140,7 @@ mod tests {
             let params = format!(
                 r#"{{"update":{{"sessionUpdate":"state_update","state":"idle"{members}}},"_meta":{{}}}}"#
             );
-            Ended::Reported(params)
+            PromptEnd::Reported(params)
         };
         for (members, result, is_cancelled) in [
             (

@@ -14,7 +14,7 @@ pub struct Introduction {
 
 /// The outcome of `initialize`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Greeted {
+pub enum InitializeOutcome {
     /// The agent's own answer: its result as JSON text, or its error.
     Answered(Result<String, EngineError>),
     /// The agent is not available at present, and why.
@@ -23,7 +23,7 @@ pub enum Greeted {
 
 /// A request for a page of the agent's sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct AgentListQuery {
     /// Only those with this working directory.
     pub cwd: Option<String>,
     /// The agent's own cursor, for pages behind the first.

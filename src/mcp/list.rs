@@ -7,19 +7,19 @@ use crate::index::{ListError, SessionPage};
 
 use super::rows::{self, MOST};
 use super::scope::Sessions;
-use super::tools::{Answer, Refused};
+use super::tools::{Refused, ToolAnswer};
 
 /// How many sessions are listed by default.
 const LIMIT: usize = 20;
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Arguments {
+pub(super) struct ListArguments {
     folder: Option<String>,
     limit: Option<usize>,
     cursor: Option<String>,
 }
 
-pub(super) fn call(sessions: &Sessions, arguments: Arguments) -> Result<Answer, Refused> {
+pub(super) fn call(sessions: &Sessions, arguments: ListArguments) -> Result<ToolAnswer, Refused> {
     let filter = sessions.scope.filter(arguments.folder.as_deref())?;
     let limit = arguments.limit.unwrap_or(LIMIT).clamp(1, MOST);
     let page = if sessions.exist()? {
@@ -54,7 +54,7 @@ pub(super) fn call(sessions: &Sessions, arguments: Arguments) -> Result<Answer, 
         text += &rows::more(&cursor);
         object["nextCursor"] = cursor.into();
     }
-    Ok(Answer { text, object })
+    Ok(ToolAnswer { text, object })
 }
 
 /// Why there is no list.

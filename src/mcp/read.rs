@@ -12,7 +12,7 @@ use crate::sys::SessionId;
 
 use super::scope::{Cancelled, Sessions};
 use super::search;
-use super::tools::{Answer, Refused};
+use super::tools::{Refused, ToolAnswer};
 
 /// How many bytes are shown by default, at least and at most.
 const BYTES: usize = 16_000;
@@ -20,7 +20,7 @@ const LEAST: usize = 1000;
 const MOST: usize = 200_000;
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Arguments {
+pub(super) struct ReadArguments {
     session: String,
     turn: Option<i64>,
     item: Option<u64>,
@@ -31,9 +31,9 @@ pub(super) struct Arguments {
 
 pub(super) fn call(
     sessions: &Sessions,
-    arguments: Arguments,
+    arguments: ReadArguments,
     cancelled: Cancelled<'_>,
-) -> Result<Answer, Refused> {
+) -> Result<ToolAnswer, Refused> {
     let (id, summary) = sessions.find(&arguments.session)?;
     let place = place(sessions, &id, &arguments, cancelled)?;
     let mut log = sessions.read(&id)?;
@@ -75,14 +75,14 @@ pub(super) fn call(
     } else {
         object["next"] = Value::Null;
     }
-    Ok(Answer { text, object })
+    Ok(ToolAnswer { text, object })
 }
 
 /// The place in the session that is asked for, if one is.
 fn place(
     sessions: &Sessions,
     id: &SessionId,
-    arguments: &Arguments,
+    arguments: &ReadArguments,
     cancelled: Cancelled<'_>,
 ) -> Result<Option<u64>, Refused> {
     let Some(words) = &arguments.around else {
@@ -102,7 +102,7 @@ fn place(
 fn begin(
     sessions: &Sessions,
     log: &mut LogReader,
-    arguments: &Arguments,
+    arguments: &ReadArguments,
     place: Option<u64>,
     cancelled: Cancelled<'_>,
 ) -> Result<BriefingPosition, Refused> {

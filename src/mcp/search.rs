@@ -9,7 +9,7 @@ use crate::record::Field;
 use super::list::refused;
 use super::rows::{self, MOST};
 use super::scope::{Cancelled, Sessions};
-use super::tools::{Answer, Refused};
+use super::tools::{Refused, ToolAnswer};
 
 /// How many places are shown by default.
 const LIMIT: usize = 20;
@@ -17,7 +17,7 @@ const LIMIT: usize = 20;
 const READ: usize = 64 * 1024 * 1024;
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Arguments {
+pub(super) struct SearchArguments {
     words: String,
     folder: Option<String>,
     limit: Option<usize>,
@@ -26,9 +26,9 @@ pub(super) struct Arguments {
 
 pub(super) fn call(
     sessions: &Sessions,
-    arguments: Arguments,
+    arguments: SearchArguments,
     cancelled: Cancelled<'_>,
-) -> Result<Answer, Refused> {
+) -> Result<ToolAnswer, Refused> {
     let mut query = query(&arguments.words)?;
     query.sessions = sessions.scope.filter(arguments.folder.as_deref())?;
     query.limit = arguments.limit.unwrap_or(LIMIT).clamp(1, MOST);
@@ -60,7 +60,7 @@ pub(super) fn call(
         text += &rows::more(&cursor);
         object["nextCursor"] = cursor.into();
     }
-    Ok(Answer { text, object })
+    Ok(ToolAnswer { text, object })
 }
 
 /// A search for words in everything.

@@ -11,7 +11,7 @@ use super::{list, read, search};
 
 /// The answer of a tool: a text for the model, and the same content as an object.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct ToolAnswer {
     pub(super) text: String,
     pub(super) object: Value,
 }
@@ -20,8 +20,8 @@ pub(super) struct Answer {
 #[derive(Debug)]
 pub(super) struct Refused(pub(super) String);
 
-impl From<Result<Answer, Refused>> for Outcome {
-    fn from(result: Result<Answer, Refused>) -> Self {
+impl From<Result<ToolAnswer, Refused>> for ToolOutcome {
+    fn from(result: Result<ToolAnswer, Refused>) -> Self {
         Self(match result {
             Ok(answer) => {
                 let mut result = CallToolResult::success(vec![ContentBlock::text(answer.text)]);
@@ -34,7 +34,7 @@ impl From<Result<Answer, Refused>> for Outcome {
 }
 
 /// The result of a call.
-pub(super) struct Outcome(pub(super) CallToolResult);
+pub(super) struct ToolOutcome(pub(super) CallToolResult);
 
 /// Calls a tool. Returns `None` if no tool has that name.
 pub(super) fn call(
@@ -42,7 +42,7 @@ pub(super) fn call(
     name: &str,
     arguments: JsonObject,
     cancelled: Cancelled<'_>,
-) -> Option<Outcome> {
+) -> Option<ToolOutcome> {
     let arguments = Value::Object(arguments);
     let answer = match name {
         "search" => {

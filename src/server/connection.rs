@@ -13,11 +13,11 @@ use crate::sys::waiter::Waiter;
 use crate::transport::{ClientConnection, Incoming, IncomingRequest, Received};
 
 use super::error::{self, Error};
-use super::methods::{self, Context, check_repeated, choose_version, client};
-use super::process::{Process, Role};
+use super::methods::{self, ConnectionContext, check_repeated, choose_version, client};
+use super::process::{ConnectionRole, Process};
 use super::serve::stalled;
 use super::shutdown::{
-    END_OF_INPUT, END_OF_INPUT_WRAPPED, GRACE, Limits, SIGNAL, UnderWay, shutdown,
+    END_OF_INPUT, END_OF_INPUT_WRAPPED, GRACE, SIGNAL, ShutdownLimits, UnderWay, shutdown,
 };
 
 /// How long it may take to look up in the store what a message is about.
@@ -49,9 +49,9 @@ pub(super) async fn serve_guest(process: &Process, guest: Guest) {
         _ => None,
     };
     let role = if guest.observes {
-        Role::Observer
+        ConnectionRole::Observer
     } else {
-        Role::Guest
+        ConnectionRole::Guest
     };
     let introduced = process.introduce().await;
     let registry = process.begin(wire.clone(), role, version);
@@ -93,7 +93,7 @@ pub(super) async fn serve_messages(registry: &Registry, incoming: Incoming) {
 struct Connection<'a> {
     registry: &'a Registry,
     /// `None` before `initialize` has been answered with a result.
-    context: Option<Context>,
+    context: Option<ConnectionContext>,
     /// Whether requests other than `initialize` have been served.
     has_requests: bool,
 }
@@ -157,7 +157,7 @@ impl<'a> Connection<'a> {
         let context = match self.check(&request, is_initialize) {
             Ok(context) => context,
             Err(error) => {
-                let form = self.context.as_ref().map(Context::error_form);
+                let form = self.context.as_ref().map(ConnectionContext::error_form);
                 let error = error.json(form.unwrap_or_default());
                 return request.responder.answer(Err(error));
             }
@@ -182,7 +182,11 @@ impl<'a> Connection<'a> {
     }
 
     /// The context in which a request is served, if it is allowed at this time.
-    fn check(&self, request: &IncomingRequest, is_initialize: bool) -> Result<Context, Error> {
+    fn check(
+        &self,
+        request: &IncomingRequest,
+        is_initialize: bool,
+    ) -> Result<ConnectionContext, Error> {
         let context = match &self.context {
             None if !is_initialize => {
                 return Err(error::invalid_request(
@@ -192,7 +196,7 @@ impl<'a> Connection<'a> {
             None => {
                 let version = choose_version(&request.params)?;
                 let client = client(&request.params, version);
-                Context::new(self.registry.for_client(client), version)
+                ConnectionContext::new(self.registry.for_client(client), version)
             }
             Some(context) => {
                 if is_initialize {
@@ -217,7 +221,7 @@ pub(super) async fn end_at_end_of_input(registry: &Registry) {
     end_within(limits_at_end_of_input(registry), registry).await;
 }
 
-fn limits_at_end_of_input(registry: &Registry) -> Limits {
+fn limits_at_end_of_input(registry: &Registry) -> ShutdownLimits {
     if registry.deps().engine.wraps_agent() {
         END_OF_INPUT_WRAPPED
     } else {
@@ -246,7 +250,7 @@ pub(super) async fn end_on_signal(registry: &Registry) {
 }
 
 /// Ends what is under way, within these limits of time.
-async fn end_within(limits: Limits, registry: &Registry) {
+async fn end_within(limits: ShutdownLimits, registry: &Registry) {
     registry.end();
     let (requests, turns) = (registry.requests(), registry.turns());
     let written = || registry.deps().wire.writer.progress();

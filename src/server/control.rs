@@ -13,9 +13,9 @@ use crate::transport::{ClientConnection, Incoming, IncomingRequest, Outcome, Rec
 
 use super::process::Process;
 
-/// Asks what the process has: answered with [`Described`].
+/// Asks what the process has: answered with [`ProcessDescription`].
 pub const PROCESSES: &str = "_rejoin/processes";
-/// Asks it to close a session, or all that it has: [`Stop`], answered with [`Stopped`].
+/// Asks it to close a session, or all that it has: [`StopRequest`], answered with [`Stopped`].
 pub const STOP: &str = "_rejoin/stop";
 /// Asks whether the process is alive, which it answers at once.
 pub use crate::session::link::message::ALIVE;
@@ -50,7 +50,7 @@ pub struct Connected {
 /// A process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Described {
+pub struct ProcessDescription {
     /// Its id.
     pub pid: u32,
     /// Its release.
@@ -78,7 +78,7 @@ pub struct DescribedClient {
 /// A request to stop sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Stop {
+pub struct StopRequest {
     /// The session; without one, all of them, and the process if it is a host.
     pub session_id: Option<String>,
 }
@@ -127,7 +127,7 @@ pub(super) async fn serve(
 
 /// Stops a session, or all of them. Whether the process ends then.
 async fn stop(process: &Process, params: &str) -> (Outcome, bool) {
-    let stop: Stop = serde_json::from_str(params).unwrap_or_default();
+    let stop: StopRequest = serde_json::from_str(params).unwrap_or_default();
     let stopped = match stop.session_id.as_deref().map(SessionId::parse) {
         Some(None) => {
             let error = error_json(INVALID_PARAMS, "there is no such session");

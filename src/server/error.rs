@@ -16,7 +16,7 @@ use crate::transport::NoRoom;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Error {
     /// An error of ours.
-    Own(Own),
+    Own(OwnError),
     /// An error of the engine, whose data is passed on verbatim.
     Engine(EngineError),
 }
@@ -30,7 +30,7 @@ pub(super) struct ErrorForm {
 
 /// An error of ours.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Own {
+pub(super) struct OwnError {
     kind: ErrorKind,
     /// The JSON-RPC code, in version 1.
     code: i32,
@@ -44,7 +44,7 @@ const NOT_OPEN: &str = "Session is not open: call session/load or session/resume
 
 impl Error {
     fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self::Own(Own {
+        Self::Own(OwnError {
             kind,
             code: kind.code(),
             message: message.into(),
@@ -92,7 +92,7 @@ impl Error {
     }
 }
 
-impl Own {
+impl OwnError {
     fn json(self, form: ErrorForm) -> String {
         let Self {
             kind,

@@ -13,7 +13,7 @@ use crate::sys::{Sys, blocking};
 
 use super::listen::accept;
 use super::maintenance::{clean_up_at_the_end, run_maintenance};
-use super::process::{Kind, Process};
+use super::process::{Process, ProcessKind};
 use super::serve::Options;
 
 /// The name and the command line of a host, and how long it waits for clients.
@@ -51,7 +51,7 @@ pub async fn host(
     ready: impl FnOnce() + Send,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), HostError> {
-    let process = Process::new(options, sys, engine, Kind::Host);
+    let process = Process::new(options, sys, engine, ProcessKind::Host);
     let store = process.store().ok_or(HostError::NoStore)?;
     let mut listener = store.listen().map_err(HostError::Socket)?;
     let this = Host {

@@ -13,5 +13,5 @@ pub mod serve;
 mod shutdown;
 
 pub use host::{HostError, Keep, host};
-pub use process::{Kind, Process};
+pub use process::{Process, ProcessKind};
 pub use serve::{CLIENT_TIMEOUT, Options, ServeError, serve};

@@ -22,7 +22,7 @@ use crate::sys::{SessionId, Sys, lock};
 use crate::transport::{ClientConnection, Incoming, MessageForm, ProcessFlow, connect};
 
 use super::connection::{Guest, serve_guest};
-use super::control::{Described, DescribedClient, Stopped};
+use super::control::{DescribedClient, ProcessDescription, Stopped};
 use super::serve::{Options, RELEASING};
 use super::shutdown::GRACE;
 
@@ -36,10 +36,10 @@ const FIRST_CLIENT: Duration = Duration::from_secs(10);
 
 /// A process that serves clients. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Process(Arc<Shared>);
+pub struct Process(Arc<ProcessInner>);
 
 #[derive(Debug)]
-struct Shared {
+struct ProcessInner {
     options: Options,
     sys: Sys,
     store: Option<Store>,
@@ -55,9 +55,9 @@ struct Shared {
     closed: Arc<Mutex<BTreeSet<SessionId>>>,
     /// When it began, in the form of the log.
     since: String,
-    kind: Kind,
+    kind: ProcessKind,
     /// The sessions of each connection, until they are released.
-    connections: Mutex<Vec<Connected>>,
+    connections: Mutex<Vec<ServedConnection>>,
     /// All connections, also those that have no sessions yet.
     wires: Mutex<Vec<Weak<ClientConnection>>>,
     /// Counts the clients that are there, and those whose turns go on.
@@ -73,7 +73,7 @@ struct Shared {
 
 /// A connection whose sessions are not released.
 #[derive(Clone, Debug)]
-struct Connected {
+struct ServedConnection {
     registry: Registry,
     /// When its client came.
     since: String,
@@ -81,7 +81,7 @@ struct Connected {
 
 /// The purpose of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ProcessKind {
     /// For the client that has started it.
     OfClient,
     /// For clients that come and go.
@@ -90,7 +90,7 @@ pub enum Kind {
 
 /// The relation between a process and a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum ConnectionRole {
     /// The client has started the process, which ends with the connection.
     Owner,
     /// The process goes on without the connection.
@@ -101,7 +101,7 @@ pub(super) enum Role {
 
 impl Process {
     /// A process that answers prompts with this engine.
-    pub fn new(options: Options, sys: Sys, engine: Arc<dyn Engine>, kind: Kind) -> Self {
+    pub fn new(options: Options, sys: Sys, engine: Arc<dyn Engine>, kind: ProcessKind) -> Self {
         let version = env!("CARGO_PKG_VERSION");
         let root = options.store.as_ref();
         let shown = root.map(|root| place::shown(root));
@@ -128,7 +128,7 @@ impl Process {
             None => catalog,
         });
         let since = sys.clock.now().to_string();
-        Self(Arc::new(Shared {
+        Self(Arc::new(ProcessInner {
             options,
             sys,
             store,
@@ -207,7 +207,7 @@ impl Process {
     pub(super) fn begin(
         &self,
         wire: Arc<ClientConnection>,
-        role: Role,
+        role: ConnectionRole,
         version: Option<ProtocolVersion>,
     ) -> Registry {
         let shared = &*self.0;
@@ -229,11 +229,11 @@ impl Process {
             growth: shared.growth.clone(),
             owners: shared.owners.clone(),
             closed: shared.closed.clone(),
-            shares_engine: role != Role::Owner,
-            observes: role == Role::Observer,
+            shares_engine: role != ConnectionRole::Owner,
+            observes: role == ConnectionRole::Observer,
         }));
         let since = shared.sys.clock.now().to_string();
-        lock(&shared.connections).push(Connected {
+        lock(&shared.connections).push(ServedConnection {
             registry: registry.clone(),
             since,
         });
@@ -291,7 +291,7 @@ impl Process {
     }
 
     /// The process, for people.
-    pub(super) fn describe(&self) -> Described {
+    pub(super) fn describe(&self) -> ProcessDescription {
         let connections = lock(&self.0.connections).clone();
         let present = connections
             .into_iter()
@@ -307,11 +307,11 @@ impl Process {
             since: linked.since,
             sessions: vec![id.to_string()],
         }));
-        Described {
+        ProcessDescription {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             since: self.0.since.clone(),
-            host: self.0.kind == Kind::Host,
+            host: self.0.kind == ProcessKind::Host,
             clients: clients.collect(),
         }
     }
@@ -319,14 +319,14 @@ impl Process {
     /// Ends the turn of a session and closes it. A host that has nothing else to do is to end.
     pub(super) async fn stop_session(&self, id: &SessionId) -> Stopped {
         let mut stopped = self.stop(|open| open == id).await;
-        stopped.ends = self.0.kind == Kind::Host && self.is_unused_without(id).await;
+        stopped.ends = self.0.kind == ProcessKind::Host && self.is_unused_without(id).await;
         stopped
     }
 
     /// Ends the turns of all sessions and closes them. A host is to end.
     pub(super) async fn stop_all(&self) -> Stopped {
         let mut stopped = self.stop(|_| true).await;
-        stopped.ends = self.0.kind == Kind::Host;
+        stopped.ends = self.0.kind == ProcessKind::Host;
         stopped
     }
 

@@ -17,7 +17,7 @@ use crate::transport::{LINE_LIMIT, Writer};
 use super::connection::{end_at_end_of_input, end_on_signal, serve_messages};
 use super::listen::listen;
 use super::maintenance::{clean_up_at_the_end, run_maintenance};
-use super::process::{Kind, Process, Role};
+use super::process::{ConnectionRole, Process, ProcessKind};
 use super::shutdown::GRACE;
 
 /// How long a client may read nothing, after its own end of input, before it counts as gone: it may
@@ -100,9 +100,9 @@ pub async fn serve(
     output: impl Into<LineOutput> + Send,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
-    let process = Process::new(options, sys, engine, Kind::OfClient);
+    let process = Process::new(options, sys, engine, ProcessKind::OfClient);
     let (wire, incoming) = process.connect(input, output)?;
-    let registry = process.begin(wire.clone(), Role::Owner, None);
+    let registry = process.begin(wire.clone(), ConnectionRole::Owner, None);
     let connection = async {
         serve_messages(&registry, incoming).await;
         end_at_end_of_input(&registry).await;

@@ -9,7 +9,7 @@ pub(super) const GRACE: Duration = Duration::from_millis(500);
 
 /// How long to wait for what does not end on its own.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct ShutdownLimits {
     /// For requests other than prompts, which only wait for the disk, for the client to read, or
     /// for a turn in front of them. The time in which a replay is under way does not count.
     pub(super) requests: Duration,
@@ -18,19 +18,19 @@ pub(super) struct Limits {
 }
 
 /// The client has ended its input.
-pub(super) const END_OF_INPUT: Limits = Limits {
+pub(super) const END_OF_INPUT: ShutdownLimits = ShutdownLimits {
     requests: Duration::from_secs(7),
     turns: Duration::from_millis(400),
 };
 
 /// The client has ended its input, and a wrapped agent serves most of its requests.
-pub(super) const END_OF_INPUT_WRAPPED: Limits = Limits {
+pub(super) const END_OF_INPUT_WRAPPED: ShutdownLimits = ShutdownLimits {
     requests: Duration::from_secs(5),
     turns: Duration::from_millis(400),
 };
 
 /// The system wants the process to end.
-pub(super) const SIGNAL: Limits = Limits {
+pub(super) const SIGNAL: ShutdownLimits = ShutdownLimits {
     requests: GRACE,
     turns: Duration::ZERO,
 };
@@ -57,7 +57,7 @@ pub(super) struct UnderWay<'a> {
 pub(super) async fn shutdown(
     under_way: &UnderWay<'_>,
     cancel_turns: impl FnOnce(),
-    limits: Limits,
+    limits: ShutdownLimits,
 ) {
     let turns = under_way.turns;
     under_way.answered(limits.requests).await;
@@ -148,7 +148,7 @@ mod tests {
 
     impl Ending {
         /// How long the shutdown takes.
-        async fn ends(&self, limits: Limits) -> Duration {
+        async fn ends(&self, limits: ShutdownLimits) -> Duration {
             let begun = Instant::now();
             let cancel = || self.cancelled.set(Some(begun.elapsed()));
             let written = &self.written;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::engine::{
-    Attach, Block, CloseReason, Ended, EngineError, ListedTimes, Prompt, SessionConfig,
+    AttachReason, Block, CloseReason, EngineError, ListedTimes, Prompt, PromptEnd, SessionConfig,
 };
 use crate::json;
 use crate::record::Kind;
@@ -59,7 +59,7 @@ pub enum Effect<R> {
     /// Send the client an update that is not in the log.
     Notify(Notification),
     /// Have the engine attach to the session.
-    Attach(Attach),
+    Attach(AttachReason),
     /// Remember the agent's session id until it is logged with the next prompt.
     KeepAgentSessionId(String),
     /// Pass the prompt that was appended last to the engine.
@@ -167,7 +167,7 @@ fn one(kind: Kind, id: Option<&str>, payload: &str) -> Updates {
 }
 
 /// The payload of the `end` record of a turn.
-pub(super) fn end_of(result: &Result<Ended, Refusal>) -> String {
+pub(super) fn end_of(result: &Result<PromptEnd, Refusal>) -> String {
     let error = match result {
         Ok(ended) => return ended.result(),
         // As the next process that has the session would log it after a crash.

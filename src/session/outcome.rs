@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{Ended, EngineError};
+use crate::engine::{EngineError, PromptEnd};
 use crate::store::{Holder, StoreError};
 use crate::sys::with_causes;
 
@@ -23,7 +23,7 @@ pub enum Done {
     /// A prompt is logged as the message with this id, and is answered next.
     Accepted(String),
     /// A turn has ended.
-    Stopped(Ended),
+    Stopped(PromptEnd),
     /// The engine has served a request, with this result as JSON text.
     Served(String),
     /// The session has this title now.

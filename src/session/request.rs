@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{Attached, Block, Ended, EngineError, SessionConfig};
+use crate::engine::{AttachOutcome, Block, EngineError, PromptEnd, SessionConfig};
 use crate::record::metadata::MetadataChange;
 use crate::transport::Outcome;
 
@@ -191,10 +191,10 @@ impl ClientRequest {
 }
 
 /// The result of attaching the engine.
-pub type AttachResult = Result<Attached, Refusal>;
+pub type AttachResult = Result<AttachOutcome, Refusal>;
 
 /// The engine's result for a prompt.
-pub type TurnResult = Result<Ended, EngineError>;
+pub type TurnResult = Result<PromptEnd, EngineError>;
 
 /// Updates that are logged and sent in one piece.
 pub type Updates = Arc<Block>;

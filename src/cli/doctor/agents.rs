@@ -9,7 +9,7 @@ use crate::cli::agents::installed;
 use crate::cli::exit::Failure;
 use crate::cli::term::{Look, busy};
 use crate::engine::agent::{Introduced, Program, probe};
-use crate::engine::known::Known;
+use crate::engine::known::KnownAgent;
 use crate::engine::process::Launch;
 
 use super::finding::Finding;
@@ -23,7 +23,7 @@ const EXIT: Duration = Duration::from_secs(2);
 pub(super) fn check(
     look: &Look,
     launch: &Launch,
-    wanted: impl Fn(&Known) -> bool,
+    wanted: impl Fn(&KnownAgent) -> bool,
 ) -> Result<Vec<Finding>, Failure> {
     let (started, left): (Vec<_>, Vec<_>) = installed().partition(|(known, _)| wanted(known));
     if started.is_empty() && left.is_empty() {
@@ -56,7 +56,7 @@ pub(super) fn check(
 
 /// Starts agents, all at once.
 fn probed(
-    agents: &[(&'static Known, Vec<String>)],
+    agents: &[(&'static KnownAgent, Vec<String>)],
     launch: &Launch,
 ) -> Result<Vec<Result<Introduced, String>>, Failure> {
     let runtime = Builder::new_multi_thread()

@@ -15,7 +15,7 @@ use crate::cli::socket;
 use crate::index::Listed;
 use crate::record::ActivityState;
 use crate::redact::command::masked_command;
-use crate::server::control::Described;
+use crate::server::control::ProcessDescription;
 use crate::store::{Holder, Host};
 use crate::sys::SessionId;
 
@@ -30,7 +30,7 @@ struct ListedOpenSession {
 struct Live {
     sessions: Vec<ListedOpenSession>,
     /// The processes that have answered, by the names of their sockets.
-    processes: BTreeMap<String, Described>,
+    processes: BTreeMap<String, ProcessDescription>,
     /// The sockets of those that have not answered in time.
     silent: BTreeSet<String>,
     hosts: Vec<Host>,
@@ -80,7 +80,7 @@ impl Live {
     }
 
     /// The process that has a session open, if it has answered.
-    fn process_of(&self, session: &ListedOpenSession) -> Option<&Described> {
+    fn process_of(&self, session: &ListedOpenSession) -> Option<&ProcessDescription> {
         self.processes.get(session.socket()?)
     }
 }

@@ -12,7 +12,7 @@ use crate::cli::sessions::id::find;
 use crate::cli::sessions::named::SESSION;
 use crate::cli::socket;
 use crate::cli::term::{Output, count};
-use crate::server::control::{Stop, Stopped};
+use crate::server::control::{StopRequest, Stopped};
 use crate::store::{Holder, Host};
 use crate::sys::SessionId;
 
@@ -133,7 +133,7 @@ fn stop_all(context: &CommandContext<'_>, args: &Args, output: &mut Output) -> R
     let stop = |socket: &str| {
         let target = &targets[socket];
         let stopped = if args.all {
-            socket::stop(&context.store, socket, &Stop::default())
+            socket::stop(&context.store, socket, &StopRequest::default())
         } else {
             socket::check(&context.store, socket).map(|()| Stopped::default())
         };

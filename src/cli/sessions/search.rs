@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::cli::exit::Failure;
 use crate::cli::sources;
 use crate::cli::term::{FAINT, HIT, Look, Output, STRONG, cut, cut_start, note, one_line, width};
-use crate::engine::known::Known;
+use crate::engine::known::KnownAgent;
 use crate::history::{last_used, long_before};
 use crate::index::{Archived, Filter, Hit, HitsError, ListError, Listed, Pattern, Query, Search};
 use crate::record::Field;
@@ -166,7 +166,9 @@ fn query(args: &Args, clock: &dyn Clock, zone: Zone) -> Result<Query, Failure> {
     };
     for name in &args.agent {
         // Logs have several names for some agents.
-        let others = Known::called(name).into_iter().flat_map(Known::all_names);
+        let others = KnownAgent::called(name)
+            .into_iter()
+            .flat_map(KnownAgent::all_names);
         query
             .sources
             .extend(others.map(str::to_owned).chain([name.clone()]));

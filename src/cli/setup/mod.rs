@@ -11,7 +11,7 @@ mod wrapping;
 
 use std::path::{Path, PathBuf};
 
-use crate::engine::known::Known;
+use crate::engine::known::KnownAgent;
 use crate::protocol::v2::patch::patch;
 use crate::sys::program::is_program;
 
@@ -211,7 +211,7 @@ impl Setup<'_> {
             };
             found?.to_str().map(str::to_owned)
         };
-        let command = |agent: &Known, install: bool| {
+        let command = |agent: &KnownAgent, install: bool| {
             let installed = command_of(agent);
             installed.or_else(|| with_npx(agent).filter(|_| install))
         };

@@ -1,7 +1,7 @@
 //! Settings in Lua and Emacs Lisp, which the user pastes.
 
 use crate::cli::agents::installed;
-use crate::engine::known::Known;
+use crate::engine::known::KnownAgent;
 use crate::json;
 
 /// An agent's id and name, and its command with rejoin in front of it.
@@ -9,7 +9,7 @@ type Wrapped = (&'static str, &'static str, Vec<String>);
 
 /// The installed agents with rejoin in front of each, or an example.
 fn agents(rejoin: &[String]) -> Vec<Wrapped> {
-    let wrapped = |known: &'static Known, command: Vec<String>| -> Wrapped {
+    let wrapped = |known: &'static KnownAgent, command: Vec<String>| -> Wrapped {
         let command = rejoin.iter().cloned().chain(command).collect();
         (&known.id, &known.name, command)
     };
@@ -19,7 +19,7 @@ fn agents(rejoin: &[String]) -> Vec<Wrapped> {
     if !found.is_empty() {
         return found;
     }
-    let example = Known::called("opencode").into_iter();
+    let example = KnownAgent::called("opencode").into_iter();
     let example = example.map(|known| {
         let words = known.command.iter().chain(&known.args);
         wrapped(known, words.cloned().collect())

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::document::Document;
 use super::wrapping::{Wrapper, unwrap};
-use crate::engine::known::Known;
+use crate::engine::known::KnownAgent;
 
 /// Space between two tokens, with or without comments.
 fn space() -> impl Strategy<Value = String> {
@@ -166,7 +166,7 @@ proptest! {
             resolve: &|program| Some(format!("/whole/{program}")),
             speaks_no_acp: &|_| false,
             is_gone: &|_| false,
-            command: &|agent: &Known, _| Some(vec![format!("/bin/{}", agent.name)]),
+            command: &|agent: &KnownAgent, _| Some(vec![format!("/bin/{}", agent.name)]),
         };
         let after = wrapper.wrap(&document).text;
         let changed = Document::parse(&after).unwrap();

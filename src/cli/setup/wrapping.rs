@@ -3,7 +3,7 @@
 use jsonc_parser::ast::ObjectProp;
 use jsonc_parser::common::Ranged;
 
-use crate::engine::known::{Known, known};
+use crate::engine::known::{KnownAgent, known};
 use crate::json;
 
 use super::document::{AgentCommand, AgentEntry, Document, Edit, Node};
@@ -58,7 +58,7 @@ pub(super) struct Wrapper<'a> {
     /// Whether there is no longer a program with this path.
     pub(super) is_gone: &'a dyn Fn(&str) -> bool,
     /// The command of an agent; the flag says whether it may be installed for this.
-    pub(super) command: &'a dyn Fn(&Known, bool) -> Option<Vec<String>>,
+    pub(super) command: &'a dyn Fn(&KnownAgent, bool) -> Option<Vec<String>>,
 }
 
 impl Wrapper<'_> {
@@ -90,7 +90,9 @@ impl Wrapper<'_> {
                 entries.push((name, outcome));
                 continue;
             }
-            let known = entry.is_installed_by_editor().then(|| Known::called(&name));
+            let known = entry
+                .is_installed_by_editor()
+                .then(|| KnownAgent::called(&name));
             let Some(known) = known else {
                 entries.push((name, EntryOutcome::Unclear));
                 continue;
@@ -168,7 +170,12 @@ impl Wrapper<'_> {
     }
 
     /// An entry for an agent.
-    fn entry_for(&self, known: &Known, install: bool, env: Option<&str>) -> Option<(String, Node)> {
+    fn entry_for(
+        &self,
+        known: &KnownAgent,
+        install: bool,
+        env: Option<&str>,
+    ) -> Option<(String, Node)> {
         let command = (self.command)(known, install)?;
         let (agent, arguments) = command.split_first()?;
         let mut words = self.words(agent);
@@ -187,11 +194,11 @@ impl Wrapper<'_> {
 
 /// Whether an entry that the editor installs has one with rejoin beside it.
 pub(in crate::cli) fn has_twin(document: &Document<'_>, entry: AgentEntry<'_>) -> bool {
-    let known = Known::called(entry.name()).filter(|_| entry.is_installed_by_editor());
+    let known = KnownAgent::called(entry.name()).filter(|_| entry.is_installed_by_editor());
     known.is_some_and(|known| document.entry(&title(known)).is_some())
 }
 
-fn title(known: &Known) -> String {
+fn title(known: &KnownAgent) -> String {
     format!("{}{SUFFIX}", known.name)
 }
 

@@ -6,8 +6,8 @@ use serde_json::json;
 use tokio::sync::oneshot;
 
 use crate::engine::{
-    Attach, Attached, Block, BoxFuture, Called, Cancel, CloseReason, Conversation, Ended,
-    EngineError, EngineEvent, Opening, Prompt, SessionConfig, StopReason,
+    AttachOutcome, AttachReason, Block, BoxFuture, Called, Cancel, CloseReason, Conversation,
+    EngineError, EngineEvent, Opening, Prompt, PromptEnd, SessionConfig, StopReason,
 };
 use crate::json::with_string;
 use crate::protocol::method;
@@ -21,15 +21,15 @@ use super::live_session::{LiveSession, PromptOrder, TurnOutcome};
 use super::members::of_session;
 use super::parse::session_of;
 use super::restore::Strategy;
-use super::settings::Settings;
+use super::settings::AgentSettings;
 use super::shared_agent::Agent;
 
 /// A session of the agent. Clones share it.
 #[derive(Clone, Debug)]
-pub(super) struct AgentSession(Arc<Shared>);
+pub(super) struct AgentSession(Arc<AgentSessionInner>);
 
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct AgentSessionInner {
     pub(super) agent: Arc<Agent>,
     pub(super) policy: Policy,
     pub(super) opening: Opening,
@@ -37,7 +37,7 @@ pub(super) struct Shared {
     /// Held while the session is attached.
     pub(super) attaching: tokio::sync::Mutex<()>,
     pub(super) live: Mutex<Option<LiveSession>>,
-    pub(super) settings: Arc<Mutex<Settings>>,
+    pub(super) settings: Arc<Mutex<AgentSettings>>,
     /// The agent's session id that was used last, for sessions without a log.
     pub(super) last_id: Mutex<Option<String>>,
     pub(super) order: PromptOrder,
@@ -45,7 +45,7 @@ pub(super) struct Shared {
 
 impl AgentSession {
     pub(super) fn new(agent: Arc<Agent>, policy: Policy, opening: Opening) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(AgentSessionInner {
             agent,
             policy,
             config: Mutex::new(opening.config.clone()),
@@ -68,15 +68,15 @@ impl Conversation for AgentSession {
         *lock(&self.0.config) = config;
     }
 
-    fn attach(&self, how: Attach) -> BoxFuture<'static, Result<Attached, EngineError>> {
+    fn attach(&self, how: AttachReason) -> BoxFuture<'static, Result<AttachOutcome, EngineError>> {
         let shared = self.0.clone();
         Box::pin(async move {
-            if how == Attach::Elsewhere {
+            if how == AttachReason::Elsewhere {
                 return Ok(shared.recorded_state());
             }
             let failed = match how {
                 // The history can be shown without the agent; the first prompt reports the failure.
-                Attach::Again => shared.agent.unreported_failure().await,
+                AttachReason::Again => shared.agent.unreported_failure().await,
                 _ => None,
             };
             let attached = match failed {
@@ -88,11 +88,11 @@ impl Conversation for AgentSession {
             match attached.map_err(|error| shared.with_client_id(error)) {
                 // The history can be read without the agent, and the next prompt tries again.
                 Err(error)
-                    if matches!(how, Attach::Again | Attach::Fork)
+                    if matches!(how, AttachReason::Again | AttachReason::Fork)
                         && error.code != EngineError::SIGN_IN =>
                 {
                     tracing::warn!(%error, "opening the session without its agent");
-                    Ok(Attached::without_agent(&error))
+                    Ok(AttachOutcome::without_agent(&error))
                 }
                 result => result,
             }
@@ -103,7 +103,7 @@ impl Conversation for AgentSession {
         &self,
         prompt: Prompt,
         cancel: Cancel,
-    ) -> BoxFuture<'static, Result<Ended, EngineError>> {
+    ) -> BoxFuture<'static, Result<PromptEnd, EngineError>> {
         let shared = self.0.clone();
         // Prompts keep their order, so this one is sent before anything is awaited.
         let before = shared.order.before();
@@ -150,7 +150,9 @@ impl Conversation for AgentSession {
             let (sent, live) = if let Some(sent) = sent {
                 sent
             } else {
-                let attached = shared.ensure_attached(Attach::Again, Strategy::Any).await?;
+                let attached = shared
+                    .ensure_attached(AttachReason::Again, Strategy::Any)
+                    .await?;
                 shared.log_attached(attached).await?;
                 let live = shared.live().ok_or_else(|| shared.agent_ended())?;
                 (live.call(&method, &params, &*shared.opening.ids), live)
@@ -212,7 +214,7 @@ impl Conversation for AgentSession {
     }
 }
 
-impl Shared {
+impl AgentSessionInner {
     /// The session, if it is open in the running agent.
     pub(super) fn live(&self) -> Option<LiveSession> {
         let live = lock(&self.live).clone();
@@ -252,18 +254,18 @@ impl Shared {
         mut strategy: Strategy,
         cancel: Cancel,
         next: oneshot::Sender<()>,
-    ) -> Result<Ended, EngineError> {
+    ) -> Result<PromptEnd, EngineError> {
         let mut next = Some(next);
         loop {
             let attached = tokio::select! {
                 biased;
-                attached = self.ensure_attached(Attach::Again, strategy) => attached?,
-                () = cancel.cancelled() => return Ok(Ended::Because(StopReason::Cancelled)),
+                attached = self.ensure_attached(AttachReason::Again, strategy) => attached?,
+                () = cancel.cancelled() => return Ok(PromptEnd::Because(StopReason::Cancelled)),
             };
             self.log_attached(attached).await?;
             let live = self.live().ok_or_else(|| self.agent_ended())?;
             if cancel.is_cancelled() {
-                return Ok(Ended::Because(StopReason::Cancelled));
+                return Ok(PromptEnd::Because(StopReason::Cancelled));
             }
             let hand_over = {
                 let mut live = lock(&self.live);

@@ -4,30 +4,30 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::engine::{Attach, Attached, Block, EngineError, EngineEvent, SessionConfig};
+use crate::engine::{AttachOutcome, AttachReason, Block, EngineError, EngineEvent, SessionConfig};
 use crate::protocol::{method, v2};
 use crate::record::Kind;
 use crate::record::metadata::{SYSTEM_PROMPT, system_prompt};
 use crate::sys::lock;
 
-use super::agent_session::Shared;
-use super::connection::Connection;
+use super::agent_session::AgentSessionInner;
+use super::connection::AgentConnection;
 use super::extensions::for_client;
-use super::hand_over::{HandOver, Reason, words};
+use super::hand_over::{BriefingReason, HandOver, words};
 use super::ids::IdNormalizer;
 use super::import::import;
 use super::list;
 use super::live_session::{LiveSession, key};
 use super::members::with_members;
 use super::replayed_state::ReplayedState;
-use super::restore::{self, Continued, Origin, RestoreMethod, Restored, Strategy, Task, fork};
-use super::route::Route;
-use super::settings::{self, Settings};
+use super::restore::{self, Continued, ForkOrigin, RestoreMethod, Restored, Strategy, Task, fork};
+use super::route::SessionRoute;
+use super::settings::{self, AgentSettings};
 
 /// A session that the agent has opened.
 struct Restoration {
     restored: Restored,
-    settings: Settings,
+    settings: AgentSettings,
     /// The workspace that was requested.
     key: String,
     /// The reason and the server for the briefing before the next prompt, if it needs one.
@@ -38,7 +38,7 @@ struct Restoration {
 
 impl Restoration {
     /// A session that has its whole conversation in the agent.
-    fn new(restored: Restored, settings: Settings, key: String) -> Self {
+    fn new(restored: Restored, settings: AgentSettings, key: String) -> Self {
         Self {
             restored,
             settings,
@@ -49,15 +49,15 @@ impl Restoration {
     }
 }
 
-impl Shared {
+impl AgentSessionInner {
     fn route(
         &self,
-        connection: &Connection,
+        connection: &AgentConnection,
         normalizer: IdNormalizer,
         snapshots: HashMap<String, String>,
-    ) -> Arc<Route> {
+    ) -> Arc<SessionRoute> {
         let config = lock(&self.config).clone();
-        Route::new(
+        SessionRoute::new(
             self.opening.out.clone(),
             Some(self.opening.session.clone()),
             (config.name, config.place.cwd),
@@ -71,9 +71,9 @@ impl Shared {
     /// Makes sure that the agent has the session open.
     pub(super) async fn ensure_attached(
         &self,
-        how: Attach,
+        how: AttachReason,
         strategy: Strategy,
-    ) -> Result<Attached, EngineError> {
+    ) -> Result<AttachOutcome, EngineError> {
         let _guard = self.attaching.lock().await;
         let config = lock(&self.config).clone();
         let recorded = self.opening.history.current_settings().system_prompt;
@@ -87,9 +87,9 @@ impl Shared {
             && (live.key == key && !restore::is_held_elsewhere(&live.answer)
                 || lock(&live.turns).running > 0)
         {
-            return Ok(Attached {
+            return Ok(AttachOutcome {
                 answer: Some(lock(&self.settings).apply(&live.answer)),
-                ..Attached::default()
+                ..AttachOutcome::default()
             });
         }
         let connection = self.agent.connection().await?;
@@ -100,38 +100,38 @@ impl Shared {
             _ => &params,
         };
         match how {
-            Attach::New => {
+            AttachReason::New => {
                 let normalizer = IdNormalizer::new(self.opening.ids.clone());
                 let route = self.route(&connection, normalizer, HashMap::new());
                 let restored = restore::create(&connection, self.task(params, &route)).await?;
-                let mut settings = Settings::default();
+                let mut settings = AgentSettings::default();
                 settings.opened(&restored.answer);
                 Ok(self.attached(connection, route, Restoration::new(restored, settings, key)))
             }
-            Attach::Again | Attach::Fork => {
+            AttachReason::Again | AttachReason::Fork => {
                 self.reattach(connection, params, key, how, strategy).await
             }
-            Attach::Import => self.import(connection, &config, key).await,
-            Attach::Elsewhere => Ok(self.recorded_state()),
+            AttachReason::Import => self.import(connection, &config, key).await,
+            AttachReason::Elsewhere => Ok(self.recorded_state()),
         }
     }
 
     /// The state of a session that another process has open, according to its log.
-    pub(super) fn recorded_state(&self) -> Attached {
+    pub(super) fn recorded_state(&self) -> AttachOutcome {
         let current = self.opening.history.current_settings();
-        let answer = Settings::response_from_log(&current, self.agent.name());
+        let answer = AgentSettings::response_from_log(&current, self.agent.name());
         let answer = if self.agent.is_native() {
             v2::answer(&answer, None)
         } else {
             answer
         };
-        Attached {
+        AttachOutcome {
             answer: Some(answer),
-            ..Attached::default()
+            ..AttachOutcome::default()
         }
     }
 
-    fn task<'a>(&'a self, params: &'a str, route: &'a Arc<Route>) -> Task<'a> {
+    fn task<'a>(&'a self, params: &'a str, route: &'a Arc<SessionRoute>) -> Task<'a> {
         Task {
             agent: &self.agent,
             params,
@@ -142,12 +142,12 @@ impl Shared {
 
     async fn reattach(
         &self,
-        mut connection: Arc<Connection>,
+        mut connection: Arc<AgentConnection>,
         params: &str,
         key: String,
-        how: Attach,
+        how: AttachReason,
         strategy: Strategy,
-    ) -> Result<Attached, EngineError> {
+    ) -> Result<AttachOutcome, EngineError> {
         let (history, ids) = (&*self.opening.history, &self.opening.ids);
         let is_native = connection.is_native();
         let mut replayed = ReplayedState::read(history, &self.agent, ids.clone(), is_native)?;
@@ -157,7 +157,7 @@ impl Shared {
         if self.policy.adopt {
             replayed.own.leave();
         }
-        if replayed.settings == Settings::default() {
+        if replayed.settings == AgentSettings::default() {
             // The settings of a session without a log are only here.
             replayed.settings = lock(&self.settings).clone();
         }
@@ -167,7 +167,7 @@ impl Shared {
         let unknown = replayed.reason(&self.agent, self.policy.adopt);
         let route = self.route(&connection, replayed.normalizer, replayed.snapshots);
         let cwd = lock(&self.config).place.cwd.clone();
-        let offer = |connection: &Connection| {
+        let offer = |connection: &AgentConnection| {
             let recall = self.policy.recall.as_ref()?;
             recall.offer(params, &cwd, &connection.capabilities())
         };
@@ -176,7 +176,7 @@ impl Shared {
         let (again, mut server) = again.unzip();
         let task = self.task(again.as_deref().unwrap_or(params), &route);
         let origin = self.opening.origin.as_deref();
-        let origin = origin.filter(|_| how == Attach::Fork && !self.policy.adopt);
+        let origin = origin.filter(|_| how == AttachReason::Fork && !self.policy.adopt);
         // An agent may accept the id of a session that it has not created.
         let strategy = match strategy {
             Strategy::Any if unsure => Strategy::LoadOnly,
@@ -187,7 +187,7 @@ impl Shared {
         let mut unavailable = None;
         if let Some(session_id) = origin {
             let prompts = replayed.prompts;
-            let origin = Origin {
+            let origin = ForkOrigin {
                 session_id,
                 prompts,
             };
@@ -232,18 +232,20 @@ impl Shared {
         };
         let interrupted = replayed.interrupted && !connection.capabilities().history;
         let reason = match restored.how {
-            RestoreMethod::Transcript if is_same => Some(Reason::SameSession),
+            RestoreMethod::Transcript if is_same => Some(BriefingReason::SameSession),
             RestoreMethod::Transcript => match &unavailable {
                 Some((session_id, error)) if replayed.other.is_none() => {
                     let error = error.clone().renamed(session_id, &lock(&self.config).name);
-                    Some(Reason::Unavailable(words(&error)))
+                    Some(BriefingReason::Unavailable(words(&error)))
                 }
                 _ => Some(unknown),
             },
-            RestoreMethod::EmptyLoad => Some(Reason::EmptyLoad),
+            RestoreMethod::EmptyLoad => Some(BriefingReason::EmptyLoad),
             _ if knows == 0 => Some(unknown),
-            _ if knows < replayed.prompts => Some(Reason::Missed(knows)),
-            RestoreMethod::Resume | RestoreMethod::Load if interrupted => Some(Reason::Interrupted),
+            _ if knows < replayed.prompts => Some(BriefingReason::Missed(knows)),
+            RestoreMethod::Resume | RestoreMethod::Load if interrupted => {
+                Some(BriefingReason::Interrupted)
+            }
             _ => None,
         };
         let reason = reason.filter(|_| replayed.prompts > 0);
@@ -294,10 +296,10 @@ impl Shared {
 
     async fn import(
         &self,
-        connection: Arc<Connection>,
+        connection: Arc<AgentConnection>,
         config: &SessionConfig,
         key: String,
-    ) -> Result<Attached, EngineError> {
+    ) -> Result<AttachOutcome, EngineError> {
         let ids = self.opening.ids.clone();
         let route = self.route(&connection, IdNormalizer::new(ids.clone()), HashMap::new());
         let task = self.task(&config.params.0, &route);
@@ -305,7 +307,7 @@ impl Shared {
         let listed = list::look_up(&connection, &config.name, Some(cwd));
         let (imported, listed) = tokio::join!(import(&connection, config, task, ids), listed);
         let (restored, block) = imported?;
-        let mut settings = Settings::default();
+        let mut settings = AgentSettings::default();
         settings.opened(&restored.answer);
         let restoration = Restoration::new(restored, settings, key);
         let mut attached = self.attached(connection, route, restoration);
@@ -317,10 +319,10 @@ impl Shared {
     /// Records that the agent has opened the session.
     fn attached(
         &self,
-        connection: Arc<Connection>,
-        route: Arc<Route>,
+        connection: Arc<AgentConnection>,
+        route: Arc<SessionRoute>,
         restoration: Restoration,
-    ) -> Attached {
+    ) -> AttachOutcome {
         let Restoration {
             restored,
             settings,
@@ -347,7 +349,7 @@ impl Shared {
             how: restored.how,
             hand_over,
         });
-        Attached {
+        AttachOutcome {
             answer: Some(restored.answer),
             agent_session_id: Some(session_id),
             way: Some(restored.how.as_str()),
@@ -359,7 +361,7 @@ impl Shared {
     }
 
     /// Logs how the session was attached, if that happened outside of a request to open it.
-    pub(super) async fn log_attached(&self, attached: Attached) -> Result<(), EngineError> {
+    pub(super) async fn log_attached(&self, attached: AttachOutcome) -> Result<(), EngineError> {
         if let Some(way) = attached.way {
             let session = &lock(&self.config).name;
             tracing::info!(%session, agent = self.agent.name(), way, "opened in the agent again");

@@ -11,11 +11,11 @@ use crate::json::{string_member, text_member};
 use crate::record::Kind;
 use crate::transport::Outcome;
 
-use super::connection::Connection;
+use super::connection::AgentConnection;
 use super::list;
 use super::live_session::LiveSession;
 use super::restore::{RestoreMethod, Restored};
-use super::route::Route;
+use super::route::SessionRoute;
 
 /// How the options begin with which the user has Claude Agent clear its context.
 const CLEARS: &str = "exit-plan-clear-";
@@ -32,7 +32,11 @@ pub(super) fn clears_context(result: &str) -> bool {
 
 /// The agent is about to get an answer to a request for permission. Takes note of the sessions that it
 /// has, if that clears its context.
-pub(super) async fn prepare(connection: &Arc<Connection>, route: &Route, answer: &Outcome) {
+pub(super) async fn prepare(
+    connection: &Arc<AgentConnection>,
+    route: &SessionRoute,
+    answer: &Outcome,
+) {
     if answer.as_ref().is_ok_and(|result| clears_context(result)) {
         route.context_clears(list::titles(connection, route.folder()).await);
     }

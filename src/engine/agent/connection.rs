@@ -22,7 +22,7 @@ use super::agent_requests::{self, AgentRequests};
 use super::capabilities::Capabilities;
 use super::early::EarlyMessages;
 use super::parse::session_of;
-use super::route::Route;
+use super::route::SessionRoute;
 use super::steering::Steering;
 use super::transport::AgentTransport;
 
@@ -41,21 +41,21 @@ const AGAIN: Duration = Duration::from_millis(10);
 
 /// A connection with an agent.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct AgentConnection {
     /// The clients: one of them gets the agent's requests that belong to no session.
     pub(super) clients: Arc<Clients>,
     pub(super) runtime: Handle,
     transport: AgentTransport,
     calls: OutgoingRequests,
-    routes: Mutex<HashMap<String, Arc<Route>>>,
+    routes: Mutex<HashMap<String, Arc<SessionRoute>>>,
     /// The routes of the sessions in which subagents were announced, with the subagents' sessions.
-    subagents: Mutex<Vec<(Arc<Route>, IdSet)>>,
+    subagents: Mutex<Vec<(Arc<SessionRoute>, IdSet)>>,
     /// The subagents of all processes of the agent.
     all_subagents: Arc<Mutex<IdSet>>,
     /// How often it changed where the messages about sessions go.
     changes: AtomicU64,
     /// Requests whose result names a new session, and where the messages about that session go.
-    pending_sessions: Mutex<HashMap<u64, Arc<Route>>>,
+    pending_sessions: Mutex<HashMap<u64, Arc<SessionRoute>>>,
     /// The actions for the arrival of responses, by the ids of the requests.
     awaited: Mutex<HashMap<u64, Awaited>>,
     pub(super) early: EarlyMessages,
@@ -81,14 +81,14 @@ pub(super) enum Awaited {
     TurnEnd(TurnEnd),
     Steering(Steering),
     /// A session was opened, with this route.
-    Opened(Arc<Route>),
+    Opened(Arc<SessionRoute>),
 }
 
 /// Marks the end of a turn: handled when the response to its prompt arrives, before any message
 /// that follows it.
 #[derive(Debug)]
 pub(super) struct TurnEnd {
-    pub(super) route: Arc<Route>,
+    pub(super) route: Arc<SessionRoute>,
     /// The id of the message that is answered.
     pub(super) message_id: String,
     /// Resolves to whether the response ends the turn. `None` if the response only says that the
@@ -98,12 +98,12 @@ pub(super) struct TurnEnd {
 
 /// A pending request to the agent.
 #[derive(Debug)]
-pub(super) struct Pending {
+pub(super) struct AgentCall {
     call: OutgoingRequest,
-    connection: Arc<Connection>,
+    connection: Arc<AgentConnection>,
 }
 
-impl Connection {
+impl AgentConnection {
     /// The connection with a process. The subagents that it announces are added to `all_subagents`.
     pub(super) fn new(
         clients: Arc<Clients>,
@@ -150,7 +150,7 @@ impl Connection {
     }
 
     /// Sends a request. Requests keep their order. `params` is the JSON text of an object.
-    pub(super) fn request(self: &Arc<Self>, method: &str, params: &str) -> Pending {
+    pub(super) fn request(self: &Arc<Self>, method: &str, params: &str) -> AgentCall {
         self.send(method, params, |_| {})
     }
 
@@ -160,8 +160,8 @@ impl Connection {
         self: &Arc<Self>,
         method: &str,
         params: &str,
-        route: &Arc<Route>,
-    ) -> Pending {
+        route: &Arc<SessionRoute>,
+    ) -> AgentCall {
         self.send(method, params, |id| {
             lock(&self.pending_sessions).insert(id, route.clone());
         })
@@ -174,7 +174,7 @@ impl Connection {
         method: &str,
         params: &str,
         awaited: Awaited,
-    ) -> Pending {
+    ) -> AgentCall {
         self.send(method, params, |id| {
             lock(&self.awaited).insert(id, awaited);
         })
@@ -187,18 +187,18 @@ impl Connection {
         origin: Caller,
         method: &str,
         params: &str,
-    ) -> Pending {
+    ) -> AgentCall {
         self.send(method, params, |id| {
             lock(&self.origins).insert(id, origin);
         })
     }
 
     /// Sends a request after `register` was called with its id.
-    fn send(self: &Arc<Self>, method: &str, params: &str, register: impl FnOnce(u64)) -> Pending {
+    fn send(self: &Arc<Self>, method: &str, params: &str, register: impl FnOnce(u64)) -> AgentCall {
         let call = self.calls.begin();
         register(call.id);
         self.transport.request(call.id, method, params);
-        Pending {
+        AgentCall {
             call,
             connection: self.clone(),
         }
@@ -254,7 +254,7 @@ impl Connection {
 
     /// From now on, messages about this session of the agent go to `route`, unless another open session
     /// has it: two never share one. Returns whether they do.
-    pub(super) fn subscribe(&self, session: &str, route: &Arc<Route>) -> bool {
+    pub(super) fn subscribe(&self, session: &str, route: &Arc<SessionRoute>) -> bool {
         let replaced = {
             let mut routes = lock(&self.routes);
             if routes
@@ -271,7 +271,7 @@ impl Connection {
     }
 
     /// From now on, messages about this session are ignored, if they went to `route`.
-    pub(super) fn unsubscribe(&self, session: &str, route: &Arc<Route>) {
+    pub(super) fn unsubscribe(&self, session: &str, route: &Arc<SessionRoute>) {
         let removed = {
             let mut routes = lock(&self.routes);
             let is_it = routes
@@ -283,7 +283,11 @@ impl Connection {
     }
 
     /// The error that another open session of ours has the agent's session with this id, if one has.
-    pub(super) fn shared_error(&self, session: &str, route: &Arc<Route>) -> Option<EngineError> {
+    pub(super) fn shared_error(
+        &self,
+        session: &str,
+        route: &Arc<SessionRoute>,
+    ) -> Option<EngineError> {
         let other = self.route(session);
         let other = other.filter(|other| !may_give_way(other, route))?;
         let message = format!(
@@ -302,7 +306,7 @@ impl Connection {
     }
 
     /// Forgets the subagents of a session that is no longer open.
-    fn forget_subagents(&self, route: Option<Arc<Route>>) {
+    fn forget_subagents(&self, route: Option<Arc<SessionRoute>>) {
         self.changes.fetch_add(1, Ordering::AcqRel);
         if let Some(route) = route {
             lock(&self.subagents).retain(|(of, _)| !Arc::ptr_eq(of, &route));
@@ -311,7 +315,7 @@ impl Connection {
 
     /// From now on, messages about this subagent's session go to `route`. A session that is open is
     /// no subagent.
-    pub(super) fn announce_subagent(&self, session: &str, route: &Arc<Route>) {
+    pub(super) fn announce_subagent(&self, session: &str, route: &Arc<SessionRoute>) {
         if self.route(session).is_some() {
             return;
         }
@@ -334,7 +338,7 @@ impl Connection {
     }
 
     /// Where messages about a subagent's session go.
-    pub(super) fn subagent_route(&self, session: &str) -> Option<Arc<Route>> {
+    pub(super) fn subagent_route(&self, session: &str) -> Option<Arc<SessionRoute>> {
         let id = Id::of(session.as_bytes());
         let subagents = lock(&self.subagents);
         let found = subagents
@@ -350,7 +354,7 @@ impl Connection {
     }
 
     /// The routes of all sessions.
-    pub(super) fn all_routes(&self) -> Vec<Arc<Route>> {
+    pub(super) fn all_routes(&self) -> Vec<Arc<SessionRoute>> {
         lock(&self.routes).values().cloned().collect()
     }
 
@@ -368,7 +372,7 @@ impl Connection {
     /// Where a request about a session goes. An agent may need the response before it can answer
     /// the request that creates the session, so it is not kept until then; if only one such request
     /// is pending, it is clear which session is meant.
-    pub(super) fn route_of_request(&self, session: &str) -> Option<Arc<Route>> {
+    pub(super) fn route_of_request(&self, session: &str) -> Option<Arc<SessionRoute>> {
         self.route(session).or_else(|| {
             let pending_sessions = lock(&self.pending_sessions);
             let mut routes = pending_sessions.values();
@@ -376,7 +380,7 @@ impl Connection {
         })
     }
 
-    pub(super) fn route(&self, session: &str) -> Option<Arc<Route>> {
+    pub(super) fn route(&self, session: &str) -> Option<Arc<SessionRoute>> {
         lock(&self.routes).get(session).cloned()
     }
 
@@ -498,7 +502,7 @@ impl Connection {
     }
 }
 
-impl Drop for Pending {
+impl Drop for AgentCall {
     fn drop(&mut self) {
         lock(&self.connection.origins).remove(&self.call.id);
         // The session of a request that was given up has no route.
@@ -507,7 +511,7 @@ impl Drop for Pending {
     }
 }
 
-impl Pending {
+impl AgentCall {
     /// Gives up waiting and cancels the request.
     pub(super) fn abandon(self) {
         self.connection.transport.cancel(self.call.id);
@@ -562,7 +566,7 @@ impl Pending {
 
 /// Whether another route may take the messages about the agent's session in place of this one: one of the
 /// same session, or any if this one is of none.
-fn may_give_way(route: &Route, other: &Route) -> bool {
+fn may_give_way(route: &SessionRoute, other: &SessionRoute) -> bool {
     route.session.is_none() || route.session == other.session
 }
 

@@ -8,7 +8,7 @@ use memchr::memmem;
 use crate::json::{text_member, with_strings};
 use crate::sys::lock;
 
-use super::connection::Connection;
+use super::connection::AgentConnection;
 use super::members::with_members;
 use super::titles::Briefed;
 
@@ -24,7 +24,7 @@ fn is_extension(method: &str) -> bool {
 }
 
 /// The parameters or the result of a method for the client.
-pub(super) fn for_client(connection: &Connection, method: &str, text: String) -> String {
+pub(super) fn for_client(connection: &AgentConnection, method: &str, text: String) -> String {
     let changed = if is_extension(method) {
         translated(connection, &text)
     } else {
@@ -34,14 +34,14 @@ pub(super) fn for_client(connection: &Connection, method: &str, text: String) ->
 }
 
 /// An object of the protocol with its `_meta` for the client; `None` if that does not differ.
-fn meta_for_client(connection: &Connection, object: &str) -> Option<String> {
+fn meta_for_client(connection: &AgentConnection, object: &str) -> Option<String> {
     let meta = text_member(object, META)?;
     let meta = translated(connection, meta)?;
     Some(with_members(object, &[], &[(META, &meta)]))
 }
 
 /// The parameters of a method for the agent.
-pub(super) fn for_agent(connection: &Connection, method: &str, params: String) -> String {
+pub(super) fn for_agent(connection: &AgentConnection, method: &str, params: String) -> String {
     if !is_extension(method) || !mentions(&params, SESSION_ID) {
         return params;
     }
@@ -54,7 +54,7 @@ pub(super) fn for_agent(connection: &Connection, method: &str, params: String) -
     with_strings(&params, &mut agent_id).unwrap_or(params)
 }
 
-fn translated(connection: &Connection, text: &str) -> Option<String> {
+fn translated(connection: &AgentConnection, text: &str) -> Option<String> {
     let has_briefing = Briefed::may_be_in(text);
     if !has_briefing && !mentions(text, SESSION_ID) {
         return None;

@@ -19,14 +19,14 @@ const WORDS: usize = 200;
 /// The reason for which the next prompt is sent behind a briefing, and the server that it names.
 #[derive(Clone, Debug)]
 pub(super) struct HandOver {
-    pub(super) reason: Reason,
+    pub(super) reason: BriefingReason,
     /// The name of the MCP server with which the agent reads the conversation, if it was offered.
     pub(super) server: Option<String>,
 }
 
 /// Why an agent gets a briefing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Reason {
+pub(super) enum BriefingReason {
     /// Another agent held the conversation.
     Other(String),
     /// The agent held the conversation and has lost it.
@@ -59,8 +59,8 @@ pub(super) fn briefing(
     session: &str,
 ) -> Result<Option<Briefing>, EngineError> {
     let (mut builder, known) = match hand_over.reason {
-        Reason::Interrupted => (BriefingBuilder::of_last_turn(budget), 0),
-        Reason::Missed(known) => (BriefingBuilder::of_missed_turns(budget), known),
+        BriefingReason::Interrupted => (BriefingBuilder::of_last_turn(budget), 0),
+        BriefingReason::Missed(known) => (BriefingBuilder::of_missed_turns(budget), known),
         _ => (BriefingBuilder::new(budget), 0),
     };
     if let Some(server) = &hand_over.server {
@@ -80,7 +80,7 @@ pub(super) fn briefing(
 /// The notice for the user, if any: an update of the agent's message. There may be no room for a
 /// briefing.
 pub(super) fn note(
-    reason: &Reason,
+    reason: &BriefingReason,
     agent: &str,
     given: Option<&Briefing>,
     message_id: &str,
@@ -91,27 +91,27 @@ pub(super) fn note(
         None => format!("goes on{with} without knowing what was said"),
     };
     let text = match reason {
-        Reason::Interrupted => return None,
-        Reason::Other(other) => format!(
+        BriefingReason::Interrupted => return None,
+        BriefingReason::Other(other) => format!(
             "[rejoin] This conversation was held with {} so far. {agent} {}.",
             title(Implementation::shown(other)),
             goes_on(" with it")
         ),
-        Reason::Forgot => format!(
+        BriefingReason::Forgot => format!(
             "[rejoin] {agent} no longer has this conversation. It {}.",
             goes_on("")
         ),
-        Reason::Unavailable(words) => format!(
+        BriefingReason::Unavailable(words) => format!(
             "[rejoin] {agent} could not open this conversation: {words}. It {}, and tries again when the \
              session is opened next.",
             goes_on("")
         ),
-        Reason::SameSession => format!(
+        BriefingReason::SameSession => format!(
             "[rejoin] {agent} has gone on with the session that it had, and may know this \
              conversation. It {}.",
             goes_on("")
         ),
-        Reason::Missed(_) => match given {
+        BriefingReason::Missed(_) => match given {
             Some(Briefing { turns: 1, .. }) => format!(
                 "[rejoin] {agent} has this conversation again, and was sent the turn that it has \
                  missed."
@@ -128,20 +128,22 @@ pub(super) fn note(
                 "[rejoin] {agent} has this conversation again, but not the last turns of it."
             ),
         },
-        Reason::Unsure => format!(
+        BriefingReason::Unsure => format!(
             "[rejoin] {agent} does not have this conversation. It {}.",
             goes_on("")
         ),
-        Reason::EmptyLoad => format!(
+        BriefingReason::EmptyLoad => format!(
             "[rejoin] {agent} has loaded this conversation but shows nothing of it, so it may not \
              know it. It {}.",
             goes_on("")
         ),
-        Reason::Forked => format!(
+        BriefingReason::Forked => format!(
             "[rejoin] This conversation was forked from another one. {agent} {}.",
             goes_on(" with it")
         ),
-        Reason::Adopted => format!("[rejoin] {agent} {}.", goes_on(" with this conversation")),
+        BriefingReason::Adopted => {
+            format!("[rejoin] {agent} {}.", goes_on(" with this conversation"))
+        }
     };
     let note = json!({
         "sessionUpdate": "agent_message_chunk",

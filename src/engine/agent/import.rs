@@ -8,12 +8,12 @@ use crate::protocol::{Role, UpdateKind, method};
 use crate::record::Kind;
 use crate::sys::Ids;
 
-use super::connection::Connection;
+use super::connection::AgentConnection;
 use super::list::{self, AgentListing};
 use super::lost::{is_not_found, is_unsupported};
 use super::members::{with_members, with_session};
 use super::restore::{self, RestoreMethod, Restored, RouteBy, Task, other_session};
-use super::route::Route;
+use super::route::SessionRoute;
 
 /// The longest history that is imported, in bytes.
 const LIMIT: usize = 512 * 1024 * 1024;
@@ -24,7 +24,7 @@ const END: &str = r#"{"stopReason":"end_turn"}"#;
 /// Opens a session that the agent created without rejoin, and returns its whole history. If the agent
 /// does not have the session, the error says so.
 pub(super) async fn import(
-    connection: &Arc<Connection>,
+    connection: &Arc<AgentConnection>,
     config: &SessionConfig,
     task: Task<'_>,
     ids: Arc<dyn Ids>,
@@ -38,7 +38,7 @@ pub(super) async fn import(
         (false, false) => return Err(EngineError::unknown_session()),
     };
     route.import(Import::new(ids));
-    let subscription = Subscription::new(connection, &config.name, route)?;
+    let subscription = TemporaryRoute::new(connection, &config.name, route)?;
     let mut answer = match restore::open(connection, method, &params, task, RouteBy::Request).await
     {
         Ok(answer) if other_session(&answer, &config.name).is_none() => answer,
@@ -79,12 +79,12 @@ pub(super) async fn import(
 }
 
 /// Whether an error leaves open whether the agent knows the session.
-fn is_final(connection: &Connection, error: &EngineError) -> bool {
+fn is_final(connection: &AgentConnection, error: &EngineError) -> bool {
     connection.is_dead() || error.code == EngineError::SIGN_IN || error.is_named("agent_timeout")
 }
 
 /// Whether the agent may have the session that it could not open: it lists the session, or has no list.
-async fn is_known(connection: &Arc<Connection>, config: &SessionConfig) -> bool {
+async fn is_known(connection: &Arc<AgentConnection>, config: &SessionConfig) -> bool {
     list::look_up(connection, &config.name, None).await != AgentListing::NotListed
 }
 
@@ -98,19 +98,19 @@ fn without_history(answer: &str) -> String {
 
 /// A session's route while the session is being opened. Dropping it removes the route, unless it is
 /// kept.
-struct Subscription<'a> {
-    connection: &'a Connection,
+struct TemporaryRoute<'a> {
+    connection: &'a AgentConnection,
     session: &'a str,
-    route: &'a Arc<Route>,
+    route: &'a Arc<SessionRoute>,
     keep: bool,
 }
 
-impl<'a> Subscription<'a> {
+impl<'a> TemporaryRoute<'a> {
     /// Fails if another open session has the agent's session.
     fn new(
-        connection: &'a Connection,
+        connection: &'a AgentConnection,
         session: &'a str,
-        route: &'a Arc<Route>,
+        route: &'a Arc<SessionRoute>,
     ) -> Result<Self, EngineError> {
         if let Some(error) = connection.shared_error(session, route) {
             return Err(error);
@@ -129,7 +129,7 @@ impl<'a> Subscription<'a> {
     }
 }
 
-impl Drop for Subscription<'_> {
+impl Drop for TemporaryRoute<'_> {
     fn drop(&mut self) {
         if !self.keep {
             self.connection.unsubscribe(self.session, self.route);

@@ -14,11 +14,11 @@ use crate::transport::Outcome;
 use crate::transport::pump::{LineSink, pump};
 
 use super::cleared;
-use super::connection::{Awaited, Connection};
+use super::connection::{AgentConnection, Awaited};
 use super::extensions::for_client;
 use super::members::with_members;
-use super::parse::{self, Message, NamedSession, Payload, Reader, read, session_of};
-use super::route::Route;
+use super::parse::{self, AgentMessage, MessageReader, NamedSession, Payload, read, session_of};
+use super::route::SessionRoute;
 use super::terminals;
 use super::turn_end;
 
@@ -36,8 +36,8 @@ const MAX_WARNINGS: u32 = 10;
 
 /// The thread's state.
 struct Intake {
-    connection: Arc<Connection>,
-    reader: Reader,
+    connection: Arc<AgentConnection>,
+    reader: MessageReader,
     /// Updates that are passed on together, and the session that they belong to.
     block: Block,
     route: Option<Recipient>,
@@ -47,7 +47,7 @@ struct Intake {
 /// Where the updates of a session go.
 struct Recipient {
     session: String,
-    route: Arc<Route>,
+    route: Arc<SessionRoute>,
     /// Whether it is the session of a subagent, within the session of the route.
     is_subagent: bool,
     /// The count of changes up to which this is known to be right.
@@ -55,10 +55,10 @@ struct Recipient {
 }
 
 /// Reads until the agent's output ends.
-pub(super) fn run(connection: Arc<Connection>, input: impl Read) {
+pub(super) fn run(connection: Arc<AgentConnection>, input: impl Read) {
     let mut intake = Intake {
         connection,
-        reader: Reader::default(),
+        reader: MessageReader::default(),
         block: Block::default(),
         route: None,
         invalid_lines: 0,
@@ -92,7 +92,7 @@ impl LineSink for Intake {
 impl Intake {
     fn message(&mut self, line: &[u8]) {
         match self.reader.read(line) {
-            Message::Update { session, payload } => {
+            AgentMessage::Update { session, payload } => {
                 if self.is_of(&session) {
                     self.update(payload);
                 } else {
@@ -114,7 +114,7 @@ impl Intake {
                     self.flush();
                 }
             }
-            Message::Request {
+            AgentMessage::Request {
                 id,
                 method,
                 params,
@@ -142,7 +142,7 @@ impl Intake {
                     self.ask_without_session(id, &method, &params);
                 }
             }
-            Message::Notification {
+            AgentMessage::Notification {
                 method,
                 params,
                 session,
@@ -159,11 +159,11 @@ impl Intake {
                 }
                 self.notification(&method, &params, session);
             }
-            Message::Response { id, outcome } => {
+            AgentMessage::Response { id, outcome } => {
                 self.flush();
                 let outcome: Outcome = match outcome {
-                    parse::Outcome::Result(result) => Ok(result.into_owned()),
-                    parse::Outcome::Error(error) => Err(error.into_owned()),
+                    parse::ResponseOutcome::Result(result) => Ok(result.into_owned()),
+                    parse::ResponseOutcome::Error(error) => Err(error.into_owned()),
                 };
                 match self.connection.take_awaited(id) {
                     Some(Awaited::TurnEnd(end)) => turn_end::prompt_answered(end, &outcome),
@@ -176,8 +176,8 @@ impl Intake {
                 }
                 self.deliver_early();
             }
-            Message::Blank => {}
-            Message::Invalid(reason) => self.invalid_line(reason),
+            AgentMessage::Blank => {}
+            AgentMessage::Invalid(reason) => self.invalid_line(reason),
         }
     }
 
@@ -188,7 +188,7 @@ impl Intake {
     }
 
     /// The updates that follow are of this session.
-    fn recipient(&mut self, session: String, route: Arc<Route>, is_subagent: bool) {
+    fn recipient(&mut self, session: String, route: Arc<SessionRoute>, is_subagent: bool) {
         let changes = self.connection.changes();
         self.route = Some(Recipient {
             session,
@@ -256,7 +256,7 @@ impl Intake {
     /// Whether a message that is kept announces this subagent.
     fn is_announced_early(&self, session: &str) -> bool {
         let announces = |line: &[u8]| match read(line) {
-            Message::Update { payload, .. } => payload.subagent().as_deref() == Some(session),
+            AgentMessage::Update { payload, .. } => payload.subagent().as_deref() == Some(session),
             _ => false,
         };
         self.connection.early.any(announces)
@@ -334,7 +334,7 @@ impl Intake {
     /// session's id in the parameters; `None` if the session is a subagent's.
     fn ask(
         &self,
-        route: &Arc<Route>,
+        route: &Arc<SessionRoute>,
         id: &str,
         method: &str,
         params: &str,
@@ -473,7 +473,7 @@ impl Intake {
 }
 
 /// The parameters with the client's ids of tool calls, and the new position of the session's id.
-fn with_client_ids(route: &Route, params: &str, at: Range<usize>) -> (String, Range<usize>) {
+fn with_client_ids(route: &SessionRoute, params: &str, at: Range<usize>) -> (String, Range<usize>) {
     match route.with_normalizer(|ids| ids.outgoing(params)) {
         Some(params) => {
             let at = session_of(&params).map_or(at, |session| session.range);

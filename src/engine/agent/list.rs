@@ -7,12 +7,12 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
-use crate::engine::{Asked, EngineError, Foreign, ListedTimes};
+use crate::engine::{AgentListQuery, EngineError, Foreign, ListedTimes};
 use crate::json::{self, string_member};
 use crate::protocol::method;
 use crate::sys::Timestamp;
 
-use super::connection::Connection;
+use super::connection::AgentConnection;
 use super::titles;
 
 /// How long the search for an entry may take.
@@ -20,9 +20,9 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A page of the list of an agent that has one. `source` is the agent's name.
 pub(super) async fn page(
-    connection: &Arc<Connection>,
+    connection: &Arc<AgentConnection>,
     source: &str,
-    asked: Asked,
+    asked: AgentListQuery,
 ) -> Result<Foreign, EngineError> {
     let mut params = Map::new();
     if let Some(cwd) = asked.cwd {
@@ -73,7 +73,7 @@ impl AgentListing {
 
 /// Looks up a session in the agent's list; `cwd` restricts the list to a folder.
 pub(super) async fn look_up(
-    connection: &Arc<Connection>,
+    connection: &Arc<AgentConnection>,
     id: &str,
     cwd: Option<&str>,
 ) -> AgentListing {
@@ -90,7 +90,7 @@ pub(super) async fn look_up(
 
 /// The titles of all sessions in this folder by their ids, if the agent lists them soon enough.
 pub(super) async fn titles(
-    connection: &Arc<Connection>,
+    connection: &Arc<AgentConnection>,
     cwd: &str,
 ) -> Option<BTreeMap<String, String>> {
     let mut titles = BTreeMap::new();
@@ -106,7 +106,7 @@ pub(super) async fn titles(
 /// The first result of `visit` for an entry of the agent's list, or of this folder's part of it, if
 /// the list can be read that far.
 async fn find<T>(
-    connection: &Arc<Connection>,
+    connection: &Arc<AgentConnection>,
     cwd: Option<&str>,
     mut visit: impl FnMut(&str) -> Option<T>,
 ) -> Result<Option<T>, EngineError> {
@@ -114,7 +114,7 @@ async fn find<T>(
         return Err(EngineError::unknown_method(method::SESSION_LIST));
     }
     let search = async {
-        let mut asked = Asked {
+        let mut asked = AgentListQuery {
             cwd: cwd.map(str::to_owned),
             cursor: None,
         };

@@ -6,37 +6,37 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
 
-use crate::engine::{Cancel, Ended, EngineError, Prompt, StopReason};
+use crate::engine::{Cancel, EngineError, Prompt, PromptEnd, StopReason};
 use crate::json::{string_member, text_elements, text_member, with_string};
 use crate::protocol::method;
 use crate::record::metadata::SYSTEM_PROMPT;
 use crate::sys::{Ids, lock};
 
 use super::cleared;
-use super::connection::{Awaited, CANCEL_TIMEOUT, Connection, Pending, TurnEnd};
+use super::connection::{AgentCall, AgentConnection, Awaited, CANCEL_TIMEOUT, TurnEnd};
 use super::extensions::{for_agent, for_client};
 use super::hand_over::{self, HandOver};
 use super::members::{of_session, with_session};
 use super::parse::session_of;
 use super::restore::{RestoreMethod, Strategy};
-use super::route::{Route, SentTurn};
+use super::route::{SentTurn, SessionRoute};
 use super::steering::Steering;
 use super::terminals;
 
 /// A session that is open in the running agent.
 #[derive(Clone, Debug)]
 pub(super) struct LiveSession {
-    pub(super) connection: Arc<Connection>,
+    pub(super) connection: Arc<AgentConnection>,
     /// The agent's name.
     pub(super) agent: String,
     /// The agent's session id.
     pub(super) session_id: String,
-    pub(super) route: Arc<Route>,
+    pub(super) route: Arc<SessionRoute>,
     /// The agent's response when it opened the session.
     pub(super) answer: String,
     /// The workspace that was requested then, as [`key`] returns it.
     pub(super) key: String,
-    pub(super) turns: Arc<Mutex<Turns>>,
+    pub(super) turns: Arc<Mutex<PromptCounts>>,
     /// How the agent has opened it.
     pub(super) how: RestoreMethod,
     /// Whether the agent claims to have the conversation, and nothing has proved it yet.
@@ -47,7 +47,7 @@ pub(super) struct LiveSession {
 
 /// The prompts that were sent, counted.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
+pub(super) struct PromptCounts {
     pub(super) running: usize,
     sent: u64,
     /// The last one that was cancelled: `session/cancel` is about all before it.
@@ -76,8 +76,8 @@ impl PromptOrder {
 
 /// A prompt that was sent.
 #[derive(Debug)]
-pub(super) struct Sent {
-    pending: Pending,
+pub(super) struct SentPrompt {
+    pending: AgentCall,
     /// Is sent the report that ends the turn, if the response does not.
     report: Option<oneshot::Receiver<String>>,
     number: u64,
@@ -89,7 +89,7 @@ pub(super) struct Sent {
 /// The outcome of a prompt.
 #[derive(Debug)]
 pub(super) enum TurnOutcome {
-    Ended(Result<Ended, EngineError>),
+    Ended(Result<PromptEnd, EngineError>),
     /// The agent does not know the session, although it claimed to have it.
     Unknown,
 }
@@ -115,7 +115,7 @@ impl LiveSession {
     }
 
     /// Sends a prompt, with `context` before what the user sent.
-    pub(super) fn prompt(&self, prompt: &Prompt, context: Option<&str>) -> Sent {
+    pub(super) fn prompt(&self, prompt: &Prompt, context: Option<&str>) -> SentPrompt {
         let message_id = prompt.message_id.clone();
         let (is_end, decided) = oneshot::channel();
         let own = prompt.params.as_str();
@@ -147,7 +147,7 @@ impl LiveSession {
         if let Some(sent) = sent {
             self.route.turn_sent(sent, own, context);
         }
-        Sent {
+        SentPrompt {
             report,
             pending: self.connection.request_awaited(
                 method::SESSION_PROMPT,
@@ -162,7 +162,12 @@ impl LiveSession {
 
     /// Waits for the end of a turn. `unproven` says whether a turn in which nothing is shown would mean
     /// that the agent does not know the session.
-    pub(super) async fn turn(&self, sent: Sent, unproven: bool, cancel: &Cancel) -> TurnOutcome {
+    pub(super) async fn turn(
+        &self,
+        sent: SentPrompt,
+        unproven: bool,
+        cancel: &Cancel,
+    ) -> TurnOutcome {
         let result = {
             let response = sent.pending.outcome_or_cancel(async {
                 cancel.request_cancelled().await;
@@ -191,7 +196,7 @@ impl LiveSession {
         lock(&self.turns).running -= 1;
         let ended = result.unwrap_or_else(|| {
             tracing::warn!("the agent did not end a cancelled turn in time");
-            Ok(Ended::Because(StopReason::Cancelled))
+            Ok(PromptEnd::Because(StopReason::Cancelled))
         });
         // If nothing has ended it before, this does.
         self.route.forget_turn(&sent.message_id);
@@ -210,18 +215,20 @@ impl LiveSession {
     }
 
     /// How a turn ended, by the agent's response in version 1.
-    fn ended(&self, result: String) -> Ended {
+    fn ended(&self, result: String) -> PromptEnd {
         match text_member(&result, "stopReason") {
-            Some(_) => Ended::With(for_client(&self.connection, method::SESSION_PROMPT, result)),
-            None => Ended::Because(StopReason::EndTurn),
+            Some(_) => {
+                PromptEnd::With(for_client(&self.connection, method::SESSION_PROMPT, result))
+            }
+            None => PromptEnd::Because(StopReason::EndTurn),
         }
     }
 
     /// Waits for the report that ends a turn.
-    async fn reported(&self, report: oneshot::Receiver<String>) -> Result<Ended, EngineError> {
+    async fn reported(&self, report: oneshot::Receiver<String>) -> Result<PromptEnd, EngineError> {
         tokio::select! {
             biased;
-            Ok(params) = report => Ok(Ended::Reported(params)),
+            Ok(params) = report => Ok(PromptEnd::Reported(params)),
             () = self.connection.died() => Err(self.connection.ended_error()),
         }
     }
@@ -238,8 +245,8 @@ impl LiveSession {
 
     /// Whether a turn ended by itself without anything shown, as with some agents that do not know the
     /// session.
-    fn is_empty(&self, ended: &Result<Ended, EngineError>) -> bool {
-        let by_itself = |ended: &Ended| {
+    fn is_empty(&self, ended: &Result<PromptEnd, EngineError>) -> bool {
+        let by_itself = |ended: &PromptEnd| {
             let reason = string_member(&ended.result(), "stopReason");
             let reasons = [StopReason::Refusal, StopReason::EndTurn].map(StopReason::as_str);
             reason.is_some_and(|reason| reasons.contains(&reason.as_str()))
@@ -249,7 +256,7 @@ impl LiveSession {
 
     /// Sends a request about the session. `ids` has the id of the message that the user may say with
     /// it.
-    pub(super) fn call(&self, method: &str, params: &str, ids: &dyn Ids) -> Pending {
+    pub(super) fn call(&self, method: &str, params: &str, ids: &dyn Ids) -> AgentCall {
         let forwarded = self.with_agent_ids(method, params);
         if method != method::STEERING {
             return self.connection.request(method, &forwarded);

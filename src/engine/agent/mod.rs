@@ -52,8 +52,8 @@ pub use transport::Program;
 
 use crate::engine::proxy::Port;
 use crate::engine::{
-    Asked, BoxFuture, Caller, Conversation, Engine, EngineError, Foreign, Greeted, Introduction,
-    Opening, Patience,
+    AgentListQuery, BoxFuture, Caller, Conversation, Engine, EngineError, Foreign,
+    InitializeOutcome, Introduction, Opening, Patience,
 };
 use crate::protocol::method;
 use crate::record::header::Implementation;
@@ -61,7 +61,7 @@ use crate::transport::ClientConnection;
 
 use agent_session::AgentSession;
 use shared_agent::Agent;
-use transport::Source;
+use transport::AgentSource;
 
 /// The name of a successor that has none in its `agentInfo`.
 const DEFAULT_NAME: &str = "successor";
@@ -92,7 +92,7 @@ impl WrappedEngine {
     /// An agent that is started by this program. The store has its sessions under its names, so these
     /// must stay the same.
     pub fn new(program: Program, names: AgentNames, policy: Policy) -> Self {
-        Self::of(Source::Program(program), names, policy, None)
+        Self::of(AgentSource::Program(program), names, policy, None)
     }
 
     /// An agent that is started by this program, and that the client is introduced to when the
@@ -103,7 +103,7 @@ impl WrappedEngine {
         policy: Policy,
         introduction: &Introduction,
     ) -> Self {
-        let source = Source::Program(program);
+        let source = AgentSource::Program(program);
         Self::of(source, names, policy, Some(introduction))
     }
 
@@ -111,11 +111,11 @@ impl WrappedEngine {
     /// that it reports.
     pub fn successor(port: Port, name: Option<String>, policy: Policy) -> Self {
         let names = name.map_or_else(|| AgentNames::asked(DEFAULT_NAME), AgentNames::chosen);
-        Self::of(Source::Successor(port), names, policy, None)
+        Self::of(AgentSource::Successor(port), names, policy, None)
     }
 
     fn of(
-        source: Source,
+        source: AgentSource,
         names: AgentNames,
         policy: Policy,
         introduction: Option<&Introduction>,
@@ -169,7 +169,7 @@ impl Engine for WrappedEngine {
     }
 
     fn another(&self) -> Option<Arc<dyn Engine>> {
-        let Source::Program(program) = self.agent.source.clone() else {
+        let AgentSource::Program(program) = self.agent.source.clone() else {
             return None;
         };
         let names = self.agent.names.clone();
@@ -180,7 +180,7 @@ impl Engine for WrappedEngine {
         self.agent.connect(client);
     }
 
-    fn initialize(&self, introduction: Introduction) -> BoxFuture<'static, Greeted> {
+    fn initialize(&self, introduction: Introduction) -> BoxFuture<'static, InitializeOutcome> {
         let agent = self.agent.clone();
         Box::pin(async move { agent.greet(&introduction).await })
     }
@@ -205,7 +205,7 @@ impl Engine for WrappedEngine {
         }
     }
 
-    fn sessions(&self, asked: Asked) -> BoxFuture<'static, Result<Foreign, EngineError>> {
+    fn sessions(&self, asked: AgentListQuery) -> BoxFuture<'static, Result<Foreign, EngineError>> {
         let agent = self.agent.clone();
         Box::pin(async move {
             let connection = agent.current();

@@ -10,11 +10,11 @@ use crate::record::{InVersion1, Kind, OpenTurns, Record, subagents};
 use crate::sys::Ids;
 
 use super::cleared::clears_context;
-use super::hand_over::Reason;
+use super::hand_over::BriefingReason;
 use super::identity::NameMatch;
 use super::ids::IdNormalizer;
 use super::route::name_of;
-use super::settings::Settings;
+use super::settings::AgentSettings;
 use super::shared_agent::Agent;
 
 /// The state of a session according to its log.
@@ -34,7 +34,7 @@ pub(super) struct ReplayedState {
     pub(super) prompts: u64,
     /// Whether the last turn was interrupted by the end of our process or the agent's.
     pub(super) interrupted: bool,
-    pub(super) settings: Settings,
+    pub(super) settings: AgentSettings,
     pub(super) normalizer: IdNormalizer,
     /// The last snapshot of each kind, by its name.
     pub(super) snapshots: HashMap<String, String>,
@@ -92,7 +92,7 @@ impl ReplayedState {
             forked: false,
             prompts: 0,
             interrupted: false,
-            settings: Settings::default(),
+            settings: AgentSettings::default(),
             normalizer: IdNormalizer::new(ids),
             snapshots: HashMap::new(),
             open: OpenTurns::default(),
@@ -116,13 +116,13 @@ impl ReplayedState {
     }
 
     /// Why the agent is given a briefing, if it does not know the conversation.
-    pub(super) fn reason(&self, agent: &Agent, adopt: bool) -> Reason {
+    pub(super) fn reason(&self, agent: &Agent, adopt: bool) -> BriefingReason {
         match &self.other {
-            Some(other) => Reason::Other(other.clone()),
-            None if self.forked && self.has_no_prompt() => Reason::Forked,
-            None if adopt => Reason::Adopted,
-            None if self.is_unsure(agent) => Reason::Unsure,
-            None => Reason::Forgot,
+            Some(other) => BriefingReason::Other(other.clone()),
+            None if self.forked && self.has_no_prompt() => BriefingReason::Forked,
+            None if adopt => BriefingReason::Adopted,
+            None if self.is_unsure(agent) => BriefingReason::Unsure,
+            None => BriefingReason::Forgot,
         }
     }
 
@@ -173,7 +173,7 @@ impl ReplayedState {
                     // This agent does not have the turns since then.
                     self.own.leave();
                     // Another agent's modes and options do not apply to this one.
-                    self.settings = Settings::default();
+                    self.settings = AgentSettings::default();
                 }
             }
             Kind::Info => self.snapshot(name_of(record.payload), record.payload),

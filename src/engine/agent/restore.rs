@@ -16,12 +16,12 @@ use crate::json::{self, string_member, text_member};
 use crate::protocol::method;
 use crate::sys::Ids;
 
-use super::connection::{Awaited, Connection, timed_out};
+use super::connection::{AgentConnection, Awaited, timed_out};
 use super::ids::IdNormalizer;
 use super::lost::{is_not_found, is_unsupported};
 use super::members::{of_session, with_members, with_session};
-use super::route::Route;
-use super::settings::{self, Settings};
+use super::route::SessionRoute;
+use super::settings::{self, AgentSettings};
 use super::shared_agent::Agent;
 
 /// How a session was opened in the agent.
@@ -129,14 +129,14 @@ pub(super) struct Task<'a> {
     /// The parameters of the client's request.
     pub(super) params: &'a str,
     /// Where the agent's updates go.
-    pub(super) route: &'a Arc<Route>,
+    pub(super) route: &'a Arc<SessionRoute>,
     /// How long the agent may be silent before it responds.
     pub(super) limit: Duration,
 }
 
 /// Creates a session with the client's own parameters.
 pub(super) async fn create(
-    connection: &Arc<Connection>,
+    connection: &Arc<AgentConnection>,
     task: Task<'_>,
 ) -> Result<Restored, EngineError> {
     let params = with_members(task.params, &["sessionId"], &[]);
@@ -168,7 +168,7 @@ pub(super) async fn create(
 /// requires its user to sign in. An agent that ends while it opens the session is restarted for the
 /// next method, and `connection` is replaced.
 pub(super) async fn continue_session(
-    connection: &mut Arc<Connection>,
+    connection: &mut Arc<AgentConnection>,
     task: Task<'_>,
     session_id: &str,
     prompts: u64,
@@ -248,8 +248,8 @@ pub(super) async fn continue_session(
 
 /// A session that the agent has opened, once it has replayed it.
 async fn opened(
-    connection: &Connection,
-    route: &Route,
+    connection: &AgentConnection,
+    route: &SessionRoute,
     how: RestoreMethod,
     session_id: &str,
     answer: String,
@@ -272,7 +272,7 @@ async fn opened(
 
 /// The request that loads a session with a replay of all of it.
 pub(super) fn load_request<'a>(
-    connection: &Connection,
+    connection: &AgentConnection,
     params: &'a str,
 ) -> (&'static str, Cow<'a, str>) {
     if connection.is_native() {
@@ -286,7 +286,7 @@ pub(super) fn load_request<'a>(
 
 /// The parameters of a request that opens a session, without the replay that the client may want:
 /// the log has the history.
-pub(super) fn without_replay<'a>(connection: &Connection, params: &'a str) -> Cow<'a, str> {
+pub(super) fn without_replay<'a>(connection: &AgentConnection, params: &'a str) -> Cow<'a, str> {
     if connection.is_native() && text_member(params, "replayFrom").is_some() {
         with_members(params, &["replayFrom"], &[]).into()
     } else {
@@ -296,7 +296,7 @@ pub(super) fn without_replay<'a>(connection: &Connection, params: &'a str) -> Co
 
 /// Waits for the replay of a session that the agent has loaded. In version 2 it has come before the
 /// response.
-pub(super) async fn wait_for_replay(connection: &Connection, route: &Route) {
+pub(super) async fn wait_for_replay(connection: &AgentConnection, route: &SessionRoute) {
     if connection.is_native() {
         return;
     }
@@ -326,7 +326,7 @@ pub(super) fn other_session(answer: &str, session_id: &str) -> Option<String> {
 
 /// The session of the agent that a fork begins with.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Origin<'a> {
+pub(super) struct ForkOrigin<'a> {
     /// The agent's session id.
     pub(super) session_id: &'a str,
     /// How many prompts it has.
@@ -336,9 +336,9 @@ pub(super) struct Origin<'a> {
 /// Has the agent fork a session. Returns `None` if it cannot; fails if it has ended or requires its
 /// user to sign in.
 pub(super) async fn fork(
-    connection: &mut Arc<Connection>,
+    connection: &mut Arc<AgentConnection>,
     task: Task<'_>,
-    origin: Origin<'_>,
+    origin: ForkOrigin<'_>,
     ids: Arc<dyn Ids>,
 ) -> Result<Option<Restored>, EngineError> {
     if !connection.capabilities().fork {
@@ -353,7 +353,7 @@ pub(super) async fn fork(
         return Ok(None);
     }
     // Some agents fork only sessions that they have open. Its messages about this one are ignored.
-    let ignored = Route::new(
+    let ignored = SessionRoute::new(
         Outlet::new().0,
         None,
         Default::default(),
@@ -390,10 +390,10 @@ pub(super) async fn fork(
 }
 
 async fn request_fork(
-    connection: &Arc<Connection>,
+    connection: &Arc<AgentConnection>,
     params: &str,
     task: Task<'_>,
-    origin: Origin<'_>,
+    origin: ForkOrigin<'_>,
 ) -> Result<Option<Restored>, EngineError> {
     let route = task.route;
     // The log already has the history that the agent may replay.
@@ -447,7 +447,7 @@ pub(super) enum RouteBy {
 /// Sends a request that opens a session, and waits for the response. Fails if the agent is silent for
 /// too long.
 pub(super) async fn open(
-    connection: &Arc<Connection>,
+    connection: &Arc<AgentConnection>,
     method: &str,
     params: &str,
     task: Task<'_>,
@@ -472,13 +472,13 @@ pub(super) async fn open(
 /// Restores the settings that the session had `before`. Returns the agent's response with the current
 /// settings, and these settings.
 pub(super) async fn restore_settings(
-    connection: &Arc<Connection>,
+    connection: &Arc<AgentConnection>,
     session_id: &str,
     answer: &str,
-    before: &Settings,
+    before: &AgentSettings,
     limit: Duration,
-) -> (String, Settings) {
-    let mut now = Settings::default();
+) -> (String, AgentSettings) {
+    let mut now = AgentSettings::default();
     now.opened(answer);
     for request in before.restore_requests(answer) {
         let mut params = request.params;

@@ -19,7 +19,7 @@ const OPTIONS: &str = UpdateKind::ConfigOptions.name();
 
 /// The latest settings of a session, as far as they are known.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Settings {
+pub(super) struct AgentSettings {
     mode: Option<String>,
     model: Option<String>,
     options: BTreeMap<String, Value>,
@@ -35,7 +35,7 @@ pub(super) struct SettingRequest {
     pub(super) params: Value,
 }
 
-impl Settings {
+impl AgentSettings {
     /// Applies a snapshot, or our own record of a model.
     pub(super) fn apply_update(&mut self, payload: &str) {
         let Some(value) = text::tree(payload) else {
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn settings_that_still_exist_are_restored() {
-        let mut settings = Settings::default();
+        let mut settings = AgentSettings::default();
         settings.apply_update(r#"{"sessionUpdate":"current_mode_update","currentModeId":"code"}"#);
         settings.apply_update(r#"{"modelId":"gone"}"#);
         let list = r#"{"sessionUpdate":"config_option_update","configOptions":[{"id":"style","currentValue":"b"},{"id":"loud","currentValue":true},{"id":"old","currentValue":"x"}]}"#;
@@ -346,12 +346,12 @@ mod tests {
             agent: Some("agent".to_owned()),
             ..CurrentSettings::default()
         };
-        assert_eq!(Settings::response_from_log(&current, "other"), "{}");
-        let answer = Settings::response_from_log(&current, "agent");
+        assert_eq!(AgentSettings::response_from_log(&current, "other"), "{}");
+        let answer = AgentSettings::response_from_log(&current, "agent");
         assert!(answer.contains(r#""currentModeId":"code""#), "{answer}");
         assert!(answer.contains(list), "{answer}");
         current.answer = reported(ANSWER);
-        let answer = Settings::response_from_log(&current, "agent");
+        let answer = AgentSettings::response_from_log(&current, "agent");
         assert!(answer.contains(r#""currentModeId":"code""#), "{answer}");
         assert!(answer.contains(r#"{"id":"ask"}"#), "{answer}");
         assert!(answer.contains(list), "{answer}");
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn responses_have_the_current_settings() {
-        let mut settings = Settings::default();
+        let mut settings = AgentSettings::default();
         settings.opened(ANSWER);
         let update = settings.apply_request("session/set_mode", r#"{"modeId":"code"}"#, "{}");
         assert!(update.unwrap().contains("current_mode_update"));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::engine::relay::{Greeted, Introduction, Patience};
+use crate::engine::relay::{InitializeOutcome, Introduction, Patience};
 use crate::engine::{BoxFuture, Caller, Clients, EngineError};
 use crate::json::text_member;
 use crate::protocol::{Id, IdSet, method};
@@ -17,12 +17,12 @@ use crate::sys::lock;
 use crate::transport::ClientConnection;
 
 use super::capabilities::{Capabilities, only_claims_2};
-use super::connection::Connection;
+use super::connection::AgentConnection;
 use super::extensions::{for_agent, for_client};
 use super::identity::{self, AgentNames, NameMatch};
 use super::intake;
 use super::members::with_members;
-use super::transport::Source;
+use super::transport::AgentSource;
 
 /// The target of log lines that are on stderr in any case, since they say why nothing happens.
 pub const FOR_PEOPLE: &str = "rejoin::notice";
@@ -42,7 +42,7 @@ const NAME_LIMIT: usize = 200;
 /// The agent that all sessions share.
 #[derive(Debug)]
 pub(super) struct Agent {
-    pub(super) source: Source,
+    pub(super) source: AgentSource,
     pub(super) names: AgentNames,
     /// How long it may take to start and to answer `initialize`.
     start_timeout: Duration,
@@ -52,9 +52,9 @@ pub(super) struct Agent {
     own: OnceLock<String>,
     clients: Arc<Clients>,
     /// The connection with the running process, for callers that cannot wait.
-    current: Mutex<Option<Arc<Connection>>>,
+    current: Mutex<Option<Arc<AgentConnection>>>,
     /// The connection with a process that has not answered `initialize` yet.
-    starting: Mutex<Option<Arc<Connection>>>,
+    starting: Mutex<Option<Arc<AgentConnection>>>,
     /// The session capabilities that it declared when it was last started.
     declared: Mutex<BTreeSet<String>>,
     /// Whether the next session may fail because the user must sign in: the agent has ways to sign
@@ -66,11 +66,11 @@ pub(super) struct Agent {
     subagents: Arc<Mutex<IdSet>>,
     /// Whether no further process may be started.
     left: AtomicBool,
-    state: tokio::sync::Mutex<State>,
+    state: tokio::sync::Mutex<AgentState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct AgentState {
     /// The parameters of `initialize`, and the agent's result.
     initialize_params: Option<String>,
     /// The parameters for an agent that may speak version 2.
@@ -83,7 +83,7 @@ struct State {
     unreported: Option<EngineError>,
 }
 
-impl State {
+impl AgentState {
     /// Keeps the parameters of `initialize`. An agent that was started goes on in its version.
     fn introduce(&mut self, introduction: &Introduction, is_native: Option<bool>) {
         let with =
@@ -108,7 +108,7 @@ enum StartError {
 
 impl Agent {
     /// An agent with these names.
-    pub(super) fn new(source: Source, names: AgentNames, start_timeout: Duration) -> Self {
+    pub(super) fn new(source: AgentSource, names: AgentNames, start_timeout: Duration) -> Self {
         Self {
             source,
             name: names.name.clone().map(OnceLock::from).unwrap_or_default(),
@@ -188,20 +188,20 @@ impl Agent {
     }
 
     pub(super) fn connect(&self, client: Arc<ClientConnection>) {
-        if let Source::Successor(port) = &self.source {
+        if let AgentSource::Successor(port) = &self.source {
             port.connect(client.writer.clone());
         }
         self.clients.connect(client);
     }
 
     /// The connection, if the agent runs.
-    pub(super) fn current(&self) -> Option<Arc<Connection>> {
+    pub(super) fn current(&self) -> Option<Arc<AgentConnection>> {
         let current = lock(&self.current).clone();
         current.filter(|connection| !connection.is_dead())
     }
 
     /// The connection; starts the agent if it does not run.
-    pub(super) async fn connection(&self) -> Result<Arc<Connection>, EngineError> {
+    pub(super) async fn connection(&self) -> Result<Arc<AgentConnection>, EngineError> {
         let mut state = self.state.lock().await;
         if let Some(error) = state.unreported.take() {
             return Err(error);
@@ -232,7 +232,7 @@ impl Agent {
     }
 
     /// Forwards `initialize`.
-    pub(super) async fn greet(&self, introduction: &Introduction) -> Greeted {
+    pub(super) async fn greet(&self, introduction: &Introduction) -> InitializeOutcome {
         let mut state = self.state.lock().await;
         state.introduce(introduction, self.is_native.get().copied());
         let running = self.running(&mut state).await;
@@ -241,13 +241,15 @@ impl Agent {
             state.native_params = None;
         }
         match running {
-            Ok(_) => Greeted::Answered(Ok(state.initialize_result.clone().unwrap_or_default())),
-            Err(StartError::Refused(error)) => Greeted::Answered(Err(error)),
-            Err(StartError::Start(why)) => Greeted::Unavailable(self.start_failed(&why)),
+            Ok(_) => {
+                InitializeOutcome::Answered(Ok(state.initialize_result.clone().unwrap_or_default()))
+            }
+            Err(StartError::Refused(error)) => InitializeOutcome::Answered(Err(error)),
+            Err(StartError::Start(why)) => InitializeOutcome::Unavailable(self.start_failed(&why)),
             Err(StartError::Silent(why)) => {
                 let error = self.start_failed(&why);
                 state.unreported = Some(error.clone());
-                Greeted::Unavailable(error)
+                InitializeOutcome::Unavailable(error)
             }
         }
     }
@@ -283,7 +285,7 @@ impl Agent {
         for connection in connections {
             connection.leave(patience).await;
         }
-        if let Source::Successor(port) = &self.source {
+        if let AgentSource::Successor(port) = &self.source {
             port.leave();
         }
         if had_any {
@@ -291,7 +293,7 @@ impl Agent {
         }
     }
 
-    async fn running(&self, state: &mut State) -> Result<Arc<Connection>, StartError> {
+    async fn running(&self, state: &mut AgentState) -> Result<Arc<AgentConnection>, StartError> {
         if let Some(connection) = self.current() {
             return Ok(connection);
         }
@@ -322,14 +324,18 @@ impl Agent {
         Ok(connection)
     }
 
-    async fn start(&self, state: &State) -> Result<(Arc<Connection>, String), StartError> {
+    async fn start(
+        &self,
+        state: &AgentState,
+    ) -> Result<(Arc<AgentConnection>, String), StartError> {
         if self.clients.latest().is_none() {
             let why = "cannot be started before a client is connected";
             return Err(StartError::Start(why.to_owned()));
         }
         let failed = |error: String| StartError::Start(format!("could not be started: {error}"));
         let (transport, output) = self.source.open().map_err(failed)?;
-        let connection = Connection::new(self.clients.clone(), transport, self.subagents.clone());
+        let connection =
+            AgentConnection::new(self.clients.clone(), transport, self.subagents.clone());
         *lock(&self.starting) = Some(connection.clone());
         if self.left.load(Ordering::Acquire) {
             connection.end(Patience::Hurry).await;
@@ -402,8 +408,8 @@ impl Agent {
             .clone()
             .filter(|name| name.len() <= NAME_LIMIT);
         let name = match self.source {
-            Source::Program(_) => name.and_then(|name| identity::reported(&name)),
-            Source::Successor(_) => name.filter(|name| !name.is_empty()),
+            AgentSource::Program(_) => name.and_then(|name| identity::reported(&name)),
+            AgentSource::Successor(_) => name.filter(|name| !name.is_empty()),
         };
         if let Some(name) = &name {
             self.own.set(name.clone()).ok();

@@ -8,12 +8,12 @@ use crate::protocol::{Role, UpdateKind};
 use crate::record::Kind;
 use crate::transport::Outcome;
 
-use super::route::Route;
+use super::route::SessionRoute;
 
 /// A message that is recorded when the agent has taken it.
 #[derive(Debug)]
 pub(super) struct Steering {
-    route: Arc<Route>,
+    route: Arc<SessionRoute>,
     /// The message's id.
     id: String,
     /// The updates that show it.
@@ -22,7 +22,7 @@ pub(super) struct Steering {
 
 impl Steering {
     /// The message with this id, by the parameters of the request.
-    pub(super) fn new(route: &Arc<Route>, id: &str, params: &str) -> Self {
+    pub(super) fn new(route: &Arc<SessionRoute>, id: &str, params: &str) -> Self {
         route.with_normalizer(|normalizer| normalizer.steered(id, params));
         let mut said = Vec::new();
         let mut blocks = json::member_elements(params.as_bytes(), 0, "prompt");

@@ -20,16 +20,16 @@ use crate::transport::Outcome;
 
 use super::ids::NormalizedUpdate;
 use super::parse::Payload;
-use super::route::Route;
+use super::route::SessionRoute;
 
 /// The most bytes of terminal output that are kept for calls that show a terminal later.
 const KEPT_LIMIT: usize = 8 * 1024 * 1024;
 
 /// The terminals of one session, as its tool calls show them.
 #[derive(Debug, Default)]
-pub(super) struct Terminals {
+pub(super) struct AgentTerminals {
     /// Calls whose content has terminals, in the order of their first terminal.
-    calls: Vec<Call>,
+    calls: Vec<TerminalCall>,
     /// Terminals that have ended and the items that replace them, the oldest first.
     ended: VecDeque<(String, String)>,
     /// The number of bytes in `ended`.
@@ -39,7 +39,7 @@ pub(super) struct Terminals {
 }
 
 #[derive(Debug)]
-struct Call {
+struct TerminalCall {
     id: String,
     /// Its latest content, an array.
     content: String,
@@ -49,7 +49,7 @@ struct Call {
     due: bool,
 }
 
-impl Terminals {
+impl AgentTerminals {
     /// Handles an update that was logged.
     pub(super) fn update(&mut self, update: &NormalizedUpdate<'_>) {
         let mentions = || memchr::memmem::find(update.payload.as_bytes(), b"terminal").is_some();
@@ -83,7 +83,7 @@ impl Terminals {
             return None;
         }
         let due = places.iter().any(|(_, id)| self.shown(id).is_some());
-        let call = Call {
+        let call = TerminalCall {
             id,
             content: content.to_owned(),
             places,
@@ -141,7 +141,7 @@ impl Terminals {
             let runs = |(_, id): &(_, String)| self.shown(id).is_none();
             call.due || call.places.iter().any(runs)
         });
-        let named: HashSet<&str> = calls.iter().flat_map(Call::terminals).collect();
+        let named: HashSet<&str> = calls.iter().flat_map(TerminalCall::terminals).collect();
         self.forget(|id| named.contains(id));
         self.calls = calls;
     }
@@ -157,7 +157,7 @@ impl Terminals {
         found.map(|(_, item)| item.as_str())
     }
 
-    fn replaced(&self, call: &Call) -> String {
+    fn replaced(&self, call: &TerminalCall) -> String {
         let mut content = String::new();
         let mut copied = 0;
         for (place, terminal) in &call.places {
@@ -174,7 +174,7 @@ impl Terminals {
     }
 }
 
-impl Call {
+impl TerminalCall {
     fn terminals(&self) -> impl Iterator<Item = &str> {
         self.places.iter().map(|(_, id)| id.as_str())
     }
@@ -204,7 +204,7 @@ fn display_terminal(update: &str) -> Option<String> {
 
 /// Requests the output of a terminal that is about to be released. `params` are the parameters of
 /// the request that releases it; `at` is the position of the session's id in them.
-pub(super) async fn capture_output(route: &Route, params: &str, at: Range<usize>) {
+pub(super) async fn capture_output(route: &SessionRoute, params: &str, at: Range<usize>) {
     let Some(terminal) = string_member(params, "terminalId") else {
         return;
     };
@@ -238,7 +238,12 @@ pub(super) async fn capture_output(route: &Route, params: &str, at: Range<usize>
 
 /// Logs the output of a terminal if a request of the agent was answered with it, and its command has
 /// ended.
-pub(super) async fn record_output(route: &Route, method: &str, params: &str, outcome: &Outcome) {
+pub(super) async fn record_output(
+    route: &SessionRoute,
+    method: &str,
+    params: &str,
+    outcome: &Outcome,
+) {
     if method != method::TERMINAL_OUTPUT {
         return;
     }
@@ -250,7 +255,7 @@ pub(super) async fn record_output(route: &Route, method: &str, params: &str, out
     }
 }
 
-async fn log_output(route: &Route, terminal: &str, result: &str) {
+async fn log_output(route: &SessionRoute, terminal: &str, result: &str) {
     let output = string_member(result, "output").unwrap_or_default();
     let truncated = text_member(result, "truncated") == Some("true");
     let exit = exit(result);
@@ -260,7 +265,7 @@ async fn log_output(route: &Route, terminal: &str, result: &str) {
 }
 
 /// Logs updates that only replays send.
-pub(super) async fn log_outputs(route: &Route, updates: Vec<String>) {
+pub(super) async fn log_outputs(route: &SessionRoute, updates: Vec<String>) {
     let block = output_block(updates);
     if !block.is_empty() {
         // Sending fails if the session was closed.

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::engine::agent::parse::Form;
+use crate::engine::agent::parse::PayloadForm;
 
-fn note(terminals: &mut Terminals, update: &str) {
+fn note(terminals: &mut AgentTerminals, update: &str) {
     terminals.update(&NormalizedUpdate {
         kind: Kind::Update,
-        form: Form::Update,
+        form: PayloadForm::Update,
         payload: update.into(),
         is_call: true,
     });
@@ -27,13 +27,13 @@ fn text(output: &str) -> String {
     captured::item(output, false, None)
 }
 
-fn end(terminals: &mut Terminals, id: &str) -> Vec<String> {
+fn end(terminals: &mut AgentTerminals, id: &str) -> Vec<String> {
     terminals.ended(id, &format!("of {id}"), false, None)
 }
 
 #[test]
 fn text_takes_the_place_of_a_terminal_that_ended() {
-    let mut terminals = Terminals::default();
+    let mut terminals = AgentTerminals::default();
     let diff = r#"{"type":"diff","n":1e400}"#;
     note(
         &mut terminals,
@@ -59,7 +59,7 @@ fn text_takes_the_place_of_a_terminal_that_ended() {
 
 #[test]
 fn content_that_names_it_again_gets_it_again() {
-    let mut terminals = Terminals::default();
+    let mut terminals = AgentTerminals::default();
     assert_eq!(end(&mut terminals, "t"), [""; 0]);
     note(&mut terminals, &shows("a", &[&live("t")]));
     assert_eq!(terminals.flush(), [shows("a", &[&text("of t")])]);
@@ -83,7 +83,7 @@ fn content_that_names_it_again_gets_it_again() {
 
 #[test]
 fn terminals_for_display_and_other_mentions_stay() {
-    let mut terminals = Terminals::default();
+    let mut terminals = AgentTerminals::default();
     let begun = format!(
         r#"{{"sessionUpdate":"tool_call","toolCallId":"a","content":[{}],"_meta":{{"terminal_info":{{"terminal_id":"t"}}}}}}"#,
         live("t")
@@ -111,7 +111,7 @@ fn terminals_for_display_and_other_mentions_stay() {
 
 #[test]
 fn the_end_of_a_turn_forgets_what_is_done() {
-    let mut terminals = Terminals::default();
+    let mut terminals = AgentTerminals::default();
     note(&mut terminals, &shows("a", &[&live("t")]));
     note(&mut terminals, &shows("b", &[&live("t"), &live("s")]));
     end(&mut terminals, "t");
@@ -131,7 +131,7 @@ fn the_end_of_a_turn_forgets_what_is_done() {
 
 #[test]
 fn what_is_kept_has_a_bound() {
-    let mut terminals = Terminals::default();
+    let mut terminals = AgentTerminals::default();
     let output = "o".repeat(captured::OUTPUT_LIMIT);
     for number in 0..40 {
         terminals.ended(&number.to_string(), &output, false, None);
@@ -149,11 +149,11 @@ fn what_is_kept_has_a_bound() {
 
 #[test]
 fn parameters_with_more_members_are_read_too() {
-    let mut terminals = Terminals::default();
+    let mut terminals = AgentTerminals::default();
     let params = format!(r#"{{"_meta":{{}},"update":{}}}"#, shows("a", &[&live("t")]));
     terminals.update(&NormalizedUpdate {
         kind: Kind::UpdateParams,
-        form: Form::Params,
+        form: PayloadForm::Params,
         payload: params.into(),
         is_call: true,
     });

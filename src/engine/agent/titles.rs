@@ -70,15 +70,15 @@ const COMMON: [&str; 2] = ["Below is a record of", "A record of the"];
 
 /// Tracks the titles of a session.
 #[derive(Debug, Default)]
-pub(super) struct Titles {
+pub(super) struct AgentTitles {
     /// Whether the session has a title.
     named: bool,
-    context: Context,
+    context: BriefingSent,
 }
 
 /// When the agent was sent a briefing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Context {
+enum BriefingSent {
     #[default]
     Never,
     /// In an earlier turn.
@@ -87,28 +87,28 @@ enum Context {
     Now,
 }
 
-impl Titles {
+impl AgentTitles {
     /// `last` is the last `session_info_update` in the log.
     pub(super) fn new(last: Option<&String>) -> Self {
         let title = last.and_then(|payload| named(payload)).flatten();
         Self {
             // Earlier versions did not hide such titles.
             named: title.is_some_and(|title| !is_of_context(&title, false)),
-            context: Context::Never,
+            context: BriefingSent::Never,
         }
     }
 
     /// A turn begins, perhaps with a briefing before the prompt.
     pub(super) fn turn_begins(&mut self, with_context: bool) {
         if with_context {
-            self.context = Context::Now;
+            self.context = BriefingSent::Now;
         }
     }
 
     /// The turn has ended.
     pub(super) fn turn_ends(&mut self) {
-        if self.context == Context::Now {
-            self.context = Context::Before;
+        if self.context == BriefingSent::Now {
+            self.context = BriefingSent::Before;
         }
     }
 
@@ -118,8 +118,8 @@ impl Titles {
             return Some(payload.into());
         };
         // A title that comes in a turn with a briefing does not replace an earlier one.
-        let renamed = self.named && self.context == Context::Now;
-        if !renamed && !is_of_context(&title, self.context != Context::Never) {
+        let renamed = self.named && self.context == BriefingSent::Now;
+        if !renamed && !is_of_context(&title, self.context != BriefingSent::Never) {
             self.named = true;
             return Some(payload.into());
         }
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn other_members_of_an_update_are_kept() {
-        let mut titles = Titles::default();
+        let mut titles = AgentTitles::default();
         let own = r#"{"sessionUpdate":"session_info_update","title":"Below is a record of the conversation so far","n":1e400}"#;
         let shown = r#"{"sessionUpdate":"session_info_update","n":1e400}"#;
         assert_eq!(titles.shown(own).as_deref(), Some(shown));
@@ -214,14 +214,14 @@ mod tests {
 
     #[test]
     fn a_title_outlives_a_turn_with_a_transcript() {
-        let mut titles = Titles::new(Some(&update("Mine")));
+        let mut titles = AgentTitles::new(Some(&update("Mine")));
         titles.turn_begins(true);
         assert_eq!(titles.shown(&update("Another")), None);
         titles.turn_ends();
         titles.turn_begins(false);
         assert_eq!(titles.shown(&update("Below is a record of the")), None);
         assert!(titles.shown(&update("Another")).is_some());
-        let mut titles = Titles::default();
+        let mut titles = AgentTitles::default();
         titles.turn_begins(true);
         assert!(titles.shown(&update("The first")).is_some());
         assert_eq!(titles.shown(&update("The second")), None);

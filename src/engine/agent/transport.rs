@@ -6,7 +6,7 @@ use std::process::ChildStdout;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::engine::process::{Child, Input, Launch, Output};
+use crate::engine::process::{Child, Launch, ProcessInput, ProcessOutput};
 use crate::engine::proxy::{Port, SuccessorConnection};
 use crate::engine::relay::Patience;
 use crate::sys::{blocking, lock};
@@ -31,7 +31,7 @@ pub struct Program {
 
 /// Where an agent comes from.
 #[derive(Clone, Debug)]
-pub(super) enum Source {
+pub(super) enum AgentSource {
     /// A subprocess that we start.
     Program(Program),
     /// The successor, which the conductor has started.
@@ -50,7 +50,7 @@ pub(super) enum AgentTransport {
 /// The output of an agent.
 pub(super) type Incoming = Box<dyn Read + Send>;
 
-impl Source {
+impl AgentSource {
     /// Opens a transport to the agent. Fails with a description.
     pub(super) fn open(&self) -> Result<(AgentTransport, Incoming), String> {
         match self {
@@ -254,7 +254,9 @@ fn cut(line: &str) -> String {
 }
 
 /// Starts the agent's process. Its stderr goes into our own log.
-pub(super) fn start(program: &Program) -> io::Result<(Child, Input, Output<ChildStdout>)> {
+pub(super) fn start(
+    program: &Program,
+) -> io::Result<(Child, ProcessInput, ProcessOutput<ChildStdout>)> {
     let Some((name, arguments)) = program.command.split_first() else {
         return Err(io::ErrorKind::InvalidInput.into());
     };

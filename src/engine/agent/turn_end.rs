@@ -7,7 +7,7 @@ use crate::engine::EngineEvent;
 use crate::transport::Outcome;
 
 use super::connection::TurnEnd;
-use super::route::{Report, Route};
+use super::route::{SessionRoute, StateReport};
 use super::terminals;
 
 /// The agent has responded to a prompt.
@@ -24,14 +24,14 @@ pub(super) fn prompt_answered(end: TurnEnd, outcome: &Outcome) {
 }
 
 /// Passes on reports of the agent's state. One that ends a turn comes with the end.
-pub(super) fn reported(route: &Route, report: Option<Report>) {
+pub(super) fn reported(route: &SessionRoute, report: Option<StateReport>) {
     match report {
-        Some(Report::Ends(turn, params)) => {
+        Some(StateReport::Ends(turn, params)) => {
             // Sending fails if the turn was given up.
             turn.report.send(params).ok();
             end_turn(route, turn.message_id, turn.is_end);
         }
-        Some(Report::States(reports)) => {
+        Some(StateReport::States(reports)) => {
             for params in reports {
                 // Sending fails if the session was closed.
                 let state = EngineEvent::State(Some(params));
@@ -43,7 +43,7 @@ pub(super) fn reported(route: &Route, report: Option<Report>) {
 }
 
 /// Marks the end of a turn among the session's events: later ones belong to other turns or to none.
-fn end_turn(route: &Route, message_id: String, is_end: oneshot::Receiver<bool>) {
+fn end_turn(route: &SessionRoute, message_id: String, is_end: oneshot::Receiver<bool>) {
     let outputs = terminals::output_block(route.turn_ends(&message_id));
     // Both fail if the session was closed.
     if !outputs.is_empty() {

@@ -1,17 +1,17 @@
 //! Opens a session in its agent, or in the one before it.
 
-use crate::engine::{Attach, Attached, CloseReason, EngineError};
+use crate::engine::{AttachOutcome, AttachReason, CloseReason, EngineError};
 use crate::json::Object;
 use crate::protocol::{Role, UpdateKind};
 use crate::sys::lock;
 
-use super::found::Found;
-use super::session::{Current, Shared, with_agent};
+use super::found::FoundAgent;
+use super::session::{ChoiceSessionInner, Current, with_agent};
 
-impl Shared {
+impl ChoiceSessionInner {
     /// Opens the session in its agent. One that was chosen and has not answered since may not be able
     /// to; then the one before it goes on.
-    pub(super) async fn open(&self, how: Attach) -> Result<Attached, EngineError> {
+    pub(super) async fn open(&self, how: AttachReason) -> Result<AttachOutcome, EngineError> {
         let current = self.current_or_first()?;
         let attached = current.conversation.attach(how).await;
         let error = match &attached {
@@ -31,7 +31,7 @@ impl Shared {
 
     /// Opens the session in the agent that has answered last, if it is another one. `error` says why
     /// the chosen one cannot take over.
-    async fn fall_back(&self, chosen: &Current, error: &str) -> Option<Attached> {
+    async fn fall_back(&self, chosen: &Current, error: &str) -> Option<AttachOutcome> {
         let last = self.opening.history.current_settings().agent?;
         let found = self.agents.found();
         let before = found.iter().find(|found| found.names().include(&last))?;
@@ -39,7 +39,7 @@ impl Shared {
             return None;
         }
         let before = self.start(before, &found);
-        let attached = before.conversation.attach(Attach::Again).await;
+        let attached = before.conversation.attach(AttachReason::Again).await;
         let Ok(attached) = attached.and_then(with_agent) else {
             before.leave(CloseReason::Refused);
             return None;
@@ -56,9 +56,9 @@ impl Shared {
     /// The message that an agent could not take over, as an update.
     pub(super) fn could_not_take_over(
         &self,
-        chosen: &Found,
+        chosen: &FoundAgent,
         error: &str,
-        before: &Found,
+        before: &FoundAgent,
     ) -> String {
         let text = format!(
             "[rejoin] {} could not take over: {error}. {} goes on.\n\n",

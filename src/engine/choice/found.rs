@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use crate::engine::agent::AgentNames;
 use crate::sys::program::find;
 
-use crate::engine::known::{Known, known};
+use crate::engine::known::{KnownAgent, known};
 
 /// An agent that can be started on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundAgent {
     /// Its id in the registry.
     pub id: String,
     /// Its name for people.
@@ -25,21 +25,21 @@ pub struct Found {
     /// Further environment variables of its process.
     pub env: Vec<(String, String)>,
     /// How it comes here.
-    pub origin: Origin,
+    pub origin: AgentOrigin,
     /// The names that logs have for it. The first one is recorded.
     names: Vec<String>,
 }
 
 /// How an agent comes to this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Origin {
+pub enum AgentOrigin {
     /// The agent is installed.
     Installed,
     /// A runner of packages, `npx` or `uvx`, downloads it when it is first started.
     Runner(&'static str),
 }
 
-impl Found {
+impl FoundAgent {
     /// The names that logs have for it.
     pub(super) fn names(&self) -> AgentNames {
         AgentNames::known(&self.names)
@@ -47,7 +47,7 @@ impl Found {
 
     /// Whether the agent goes by this name.
     pub(super) fn is_called(&self, name: &str) -> bool {
-        Known::called(name).is_some_and(|known| known.id == self.id)
+        KnownAgent::called(name).is_some_and(|known| known.id == self.id)
     }
 
     /// The path of its program, for people.
@@ -60,7 +60,7 @@ impl Found {
 
     /// An agent with this id and name.
     #[cfg(test)]
-    pub(super) fn sample(id: &str, name: &str, origin: Origin) -> Self {
+    pub(super) fn sample(id: &str, name: &str, origin: AgentOrigin) -> Self {
         Self {
             id: id.to_owned(),
             name: name.to_owned(),
@@ -74,8 +74,8 @@ impl Found {
     /// The value of an option that chooses it.
     pub(super) fn choice(&self) -> Value {
         let description = match self.origin {
-            Origin::Installed => format!("Installed as {}", self.program()),
-            Origin::Runner(runner) => {
+            AgentOrigin::Installed => format!("Installed as {}", self.program()),
+            AgentOrigin::Runner(runner) => {
                 format!("Not installed: {runner} downloads it when it is first started")
             }
         };
@@ -85,27 +85,30 @@ impl Found {
 
 /// The agents that can be started with this `PATH`: the installed ones first, otherwise in the order
 /// of the registry's list.
-pub fn agents(path: &OsStr) -> Vec<Found> {
+pub fn agents(path: &OsStr) -> Vec<FoundAgent> {
     let runners = ["npx", "uvx"].map(|runner| Some((runner, program(path, runner)?)));
     let [npx, uvx] = &runners;
-    let mut found: Vec<Found> = known()
+    let mut found: Vec<FoundAgent> = known()
         .iter()
         .filter_map(|entry| {
             let own = entry.command.as_deref();
             let run = |runner: &Option<(&'static str, PathBuf)>, package: Option<&str>| {
                 let (name, program) = runner.as_ref()?;
-                Some((Origin::Runner(name), started_by(name, program, package?)))
+                Some((
+                    AgentOrigin::Runner(name),
+                    started_by(name, program, package?),
+                ))
             };
             let (origin, mut command) = own
                 .and_then(|own| program(path, own))
-                .map(|own| (Origin::Installed, vec![own.into_os_string()]))
+                .map(|own| (AgentOrigin::Installed, vec![own.into_os_string()]))
                 .or_else(|| run(npx, entry.npx.as_deref()))
                 .or_else(|| run(uvx, entry.uvx.as_deref()))?;
             command.extend(entry.args.iter().map(OsString::from));
             let packages = entry.packages().map(str::to_owned);
             let mut names: Vec<String> = entry.command.iter().cloned().chain(packages).collect();
             names.dedup();
-            Some(Found {
+            Some(FoundAgent {
                 id: entry.id.clone(),
                 name: entry.name.clone(),
                 command,
@@ -194,9 +197,9 @@ mod tests {
         let folder = folder(&["npx", "codex-acp"]);
         let found = agents(folder.path().as_os_str());
         assert_eq!(found[0].id, "codex-acp");
-        assert_eq!(found[0].origin, Origin::Installed);
+        assert_eq!(found[0].origin, AgentOrigin::Installed);
         let claude = &found[1];
-        assert_eq!(claude.origin, Origin::Runner("npx"));
+        assert_eq!(claude.origin, AgentOrigin::Runner("npx"));
         assert_eq!(
             claude.command[1..],
             ["-y", "@agentclientprotocol/claude-agent-acp@latest"]

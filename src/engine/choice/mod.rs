@@ -22,8 +22,8 @@ use tokio::task::JoinSet;
 use super::agent::{DOWNLOAD_TIMEOUT, Policy, Program, WrappedEngine};
 use super::process::Launch;
 use super::{
-    BoxFuture, Caller, Clients, Conversation, Engine, EngineError, Greeted, Introduction, Opening,
-    Patience,
+    BoxFuture, Caller, Clients, Conversation, Engine, EngineError, InitializeOutcome, Introduction,
+    Opening, Patience,
 };
 use crate::protocol::method;
 use crate::record::header::Implementation;
@@ -31,8 +31,8 @@ use crate::store::Store;
 use crate::sys::{blocking, lock};
 use crate::transport::ClientConnection;
 
-use found::{Found, Origin};
-use session::Session;
+use found::{AgentOrigin, FoundAgent};
+use session::ChoiceSession;
 
 /// How agents are found and started.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ struct Agents {
     /// The agents that are being ended.
     ending: Mutex<JoinSet<()>>,
     /// The last one that has asked for a sign-in, and waits for it.
-    wants_sign_in: Mutex<Option<Found>>,
+    wants_sign_in: Mutex<Option<FoundAgent>>,
 }
 
 #[derive(Debug)]
@@ -101,12 +101,12 @@ impl ChoiceEngine {
 
 impl Agents {
     /// The agents that can be started now. Looked for each time, since the user may install one.
-    fn found(&self) -> Vec<Found> {
+    fn found(&self) -> Vec<FoundAgent> {
         blocking(|| found::agents(&self.config.path))
     }
 
     /// The agent of a new session.
-    fn default_of<'a>(&self, found: &'a [Found]) -> Result<&'a Found, EngineError> {
+    fn default_of<'a>(&self, found: &'a [FoundAgent]) -> Result<&'a FoundAgent, EngineError> {
         let first = found.first().ok_or_else(none_found)?;
         if let Some(name) = &self.config.agent {
             let named = found.iter().find(|found| found.is_called(name));
@@ -137,7 +137,7 @@ impl Agents {
     }
 
     /// A session begins to use an agent.
-    fn begin_use(self: &Arc<Self>, found: &Found) -> Use {
+    fn begin_use(self: &Arc<Self>, found: &FoundAgent) -> Use {
         let mut running = lock(&self.running);
         let of_found = running.entry(found.id.clone()).or_insert_with(|| Running {
             engine: Arc::new(self.engine(found)),
@@ -151,7 +151,7 @@ impl Agents {
         }
     }
 
-    fn engine(&self, found: &Found) -> WrappedEngine {
+    fn engine(&self, found: &FoundAgent) -> WrappedEngine {
         let program = Program {
             command: found.command.clone(),
             env: found.env.clone(),
@@ -164,7 +164,7 @@ impl Agents {
             native: None,
         });
         let mut policy = self.config.policy.clone();
-        if found.origin != Origin::Installed {
+        if found.origin != AgentOrigin::Installed {
             policy.start_timeout = policy.start_timeout.max(DOWNLOAD_TIMEOUT);
         }
         let engine = WrappedEngine::introduced(program, found.names(), policy, &introduction);
@@ -221,7 +221,7 @@ impl Engine for ChoiceEngine {
     }
 
     fn open(&self, opening: Opening) -> Arc<dyn Conversation> {
-        Arc::new(Session::new(self.0.clone(), opening))
+        Arc::new(ChoiceSession::new(self.0.clone(), opening))
     }
 
     fn leave(&self, patience: Patience) -> BoxFuture<'static, ()> {
@@ -248,7 +248,7 @@ impl Engine for ChoiceEngine {
     }
 
     /// Answered without an agent: which one it will be is not known yet.
-    fn initialize(&self, introduction: Introduction) -> BoxFuture<'static, Greeted> {
+    fn initialize(&self, introduction: Introduction) -> BoxFuture<'static, InitializeOutcome> {
         // Agents of several versions in one session would need a log in two forms.
         *lock(&self.0.introduction) = Some(Introduction {
             native: None,
@@ -267,7 +267,7 @@ impl Engine for ChoiceEngine {
             },
             "authMethods": [sign_in::method()],
         });
-        Box::pin(async move { Greeted::Answered(Ok(result.to_string())) })
+        Box::pin(async move { InitializeOutcome::Answered(Ok(result.to_string())) })
     }
 
     fn call(
@@ -339,7 +339,7 @@ fn not_named() -> EngineError {
 }
 
 /// The error that there is no agent with this name.
-fn not_found(name: &str, found: &[Found]) -> EngineError {
+fn not_found(name: &str, found: &[FoundAgent]) -> EngineError {
     let ids: Vec<&str> = found.iter().map(|found| &*found.id).collect();
     let message = format!(
         "there is no agent `{}` on this machine; found: {}",

@@ -7,14 +7,14 @@ use std::sync::{Mutex, MutexGuard};
 
 use serde_json::{Value, json};
 
-use crate::engine::outlet::Entry;
-use crate::engine::{Attached, Block, EngineEvent, Filter};
+use crate::engine::outlet::BlockEntry;
+use crate::engine::{AttachOutcome, Block, EngineEvent, EventFilter};
 use crate::json::{self, Object, quoted, string_member, text_elements, text_member};
 use crate::protocol::{UpdateKind, method};
 use crate::record::Kind;
 use crate::sys::lock;
 
-use super::found::Found;
+use super::found::FoundAgent;
 
 /// The id of the option that chooses the agent.
 const AGENT: &str = "rejoin_agent";
@@ -26,10 +26,10 @@ const MODEL: &str = "rejoin_model";
 
 /// The options of one session with one agent.
 #[derive(Debug)]
-pub(super) struct Options(Mutex<State>);
+pub(super) struct Options(Mutex<OptionsState>);
 
 #[derive(Debug)]
-struct State {
+struct OptionsState {
     /// The agents to choose from.
     choices: Vec<Value>,
     /// The id of the chosen one.
@@ -51,7 +51,7 @@ struct State {
 
 /// The target of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum OptionTarget {
     /// The agent.
     Agent,
     /// A setting of the agent with a method of its own: the method's name, and that of its
@@ -64,9 +64,9 @@ pub(super) enum Target {
 impl Options {
     /// The options of a session with the agent `current`. `logged` is the last update of the
     /// options in the log.
-    pub(super) fn new(found: &[Found], current: &Found, logged: Option<String>) -> Self {
-        Self(Mutex::new(State {
-            choices: found.iter().map(Found::choice).collect(),
+    pub(super) fn new(found: &[FoundAgent], current: &FoundAgent, logged: Option<String>) -> Self {
+        Self(Mutex::new(OptionsState {
+            choices: found.iter().map(FoundAgent::choice).collect(),
             chosen: current.id.clone(),
             name: current.name.clone(),
             options: None,
@@ -79,12 +79,12 @@ impl Options {
     }
 
     /// The target of the option with this id.
-    pub(super) fn target(id: &str) -> Target {
+    pub(super) fn target(id: &str) -> OptionTarget {
         match id {
-            AGENT => Target::Agent,
-            MODE => Target::Own(method::SESSION_SET_MODE, "modeId"),
-            MODEL => Target::Own(method::SESSION_SET_MODEL, "modelId"),
-            _ => Target::Option,
+            AGENT => OptionTarget::Agent,
+            MODE => OptionTarget::Own(method::SESSION_SET_MODE, "modeId"),
+            MODEL => OptionTarget::Own(method::SESSION_SET_MODEL, "modelId"),
+            _ => OptionTarget::Option,
         }
     }
 
@@ -101,10 +101,10 @@ impl Options {
     }
 
     /// Another agent is chosen, of those that can be started now.
-    pub(super) fn choose(&self, id: &str, found: &[Found]) {
+    pub(super) fn choose(&self, id: &str, found: &[FoundAgent]) {
         let mut state = self.lock();
         id.clone_into(&mut state.chosen);
-        state.choices = found.iter().map(Found::choice).collect();
+        state.choices = found.iter().map(FoundAgent::choice).collect();
     }
 
     /// The session has another agent: nothing of this one is recorded any longer.
@@ -141,7 +141,7 @@ impl Options {
 
     /// Adds all options to the agent's answer when it opened the session. Its snapshots have no
     /// options: a replay ends with those in the log, and the answer has the current ones.
-    pub(super) fn attached(&self, mut attached: Attached) -> Attached {
+    pub(super) fn attached(&self, mut attached: AttachOutcome) -> AttachOutcome {
         let mut state = self.lock();
         let answer = attached.answer.as_deref().unwrap_or("{}");
         state.take(answer);
@@ -169,12 +169,12 @@ impl Options {
         self.lock().block(block)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, OptionsState> {
         lock(&self.0)
     }
 }
 
-impl Filter for Options {
+impl EventFilter for Options {
     fn filter(&self, event: EngineEvent) -> Option<EngineEvent> {
         let mut state = self.lock();
         if state.is_over {
@@ -189,7 +189,7 @@ impl Filter for Options {
     }
 }
 
-impl State {
+impl OptionsState {
     /// Takes the settings out of a result of the agent.
     fn take(&mut self, result: &str) {
         if let Some(options) = text_member(result, "configOptions") {
@@ -243,7 +243,7 @@ impl State {
             }
             if is_option {
                 let update = self.update();
-                out.push_entry(Entry {
+                out.push_entry(BlockEntry {
                     kind: Kind::Info,
                     id: None,
                     known: self.logged.as_deref() == Some(&*update),

@@ -1,10 +1,10 @@
 //! Tests of the options of a session whose agent is chosen.
 
 use super::*;
-use crate::engine::choice::found::Origin;
+use crate::engine::choice::found::AgentOrigin;
 
-fn found(id: &str, name: &str) -> Found {
-    Found::sample(id, name, Origin::Installed)
+fn found(id: &str, name: &str) -> FoundAgent {
+    FoundAgent::sample(id, name, AgentOrigin::Installed)
 }
 
 /// The options of a session with the agent `claude-acp`.
@@ -13,10 +13,10 @@ fn options(logged: Option<&str>) -> Options {
     Options::new(&found, &found[0], logged.map(str::to_owned))
 }
 
-fn answered(answer: &str) -> Attached {
-    Attached {
+fn answered(answer: &str) -> AttachOutcome {
+    AttachOutcome {
         answer: Some(answer.to_owned()),
-        ..Attached::default()
+        ..AttachOutcome::default()
     }
 }
 

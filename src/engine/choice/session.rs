@@ -8,8 +8,8 @@ use std::task::Poll;
 use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 
 use crate::engine::{
-    Attach, Attached, Block, BoxFuture, Called, Cancel, CloseReason, Conversation, Ended, Engine,
-    EngineError, EngineEvent, Opening, Prompt, SessionConfig, StopReason,
+    AttachOutcome, AttachReason, Block, BoxFuture, Called, Cancel, CloseReason, Conversation,
+    Engine, EngineError, EngineEvent, Opening, Prompt, PromptEnd, SessionConfig, StopReason,
 };
 use crate::json::{Object, string_member, text_member};
 use crate::protocol::{UpdateKind, method};
@@ -17,14 +17,14 @@ use crate::record::Kind;
 use crate::record::header::Implementation;
 use crate::sys::lock;
 
-use super::found::Found;
-use super::options::{Options, Target};
+use super::found::FoundAgent;
+use super::options::{OptionTarget, Options};
 use super::{Agents, Use};
 
 /// A session with one agent at a time.
-pub(super) struct Session(Arc<Shared>);
+pub(super) struct ChoiceSession(Arc<ChoiceSessionInner>);
 
-pub(super) struct Shared {
+pub(super) struct ChoiceSessionInner {
     pub(super) agents: Arc<Agents>,
     pub(super) opening: Opening,
     config: Mutex<SessionConfig>,
@@ -42,7 +42,7 @@ pub(super) struct Shared {
 /// A session in its agent.
 #[derive(Clone)]
 pub(super) struct Current {
-    pub(super) found: Found,
+    pub(super) found: FoundAgent,
     pub(super) conversation: Arc<dyn Conversation>,
     options: Arc<Options>,
     /// The record of the agent's session id, which is logged with the next prompt: an agent that
@@ -51,9 +51,9 @@ pub(super) struct Current {
     used: Arc<Mutex<Option<Use>>>,
 }
 
-impl Session {
+impl ChoiceSession {
     pub(super) fn new(agents: Arc<Agents>, opening: Opening) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(ChoiceSessionInner {
             agents,
             config: Mutex::new(opening.config.clone()),
             opening,
@@ -66,7 +66,7 @@ impl Session {
     }
 }
 
-impl Conversation for Session {
+impl Conversation for ChoiceSession {
     fn identity(&self) -> Option<Implementation> {
         let current = self.0.current()?;
         let used = lock(&current.used);
@@ -84,13 +84,13 @@ impl Conversation for Session {
         }
     }
 
-    fn attach(&self, how: Attach) -> BoxFuture<'static, Result<Attached, EngineError>> {
+    fn attach(&self, how: AttachReason) -> BoxFuture<'static, Result<AttachOutcome, EngineError>> {
         let shared = self.0.clone();
         Box::pin(async move {
-            let may_fail = !matches!(how, Attach::New | Attach::Import);
+            let may_fail = !matches!(how, AttachReason::New | AttachReason::Import);
             match shared.open(how).await {
                 // The history can be read without the agent, and the next prompt tries again.
-                Err(error) if may_fail => Ok(Attached::without_agent(&error)),
+                Err(error) if may_fail => Ok(AttachOutcome::without_agent(&error)),
                 attached => attached,
             }
         })
@@ -100,7 +100,7 @@ impl Conversation for Session {
         &self,
         prompt: Prompt,
         cancel: Cancel,
-    ) -> BoxFuture<'static, Result<Ended, EngineError>> {
+    ) -> BoxFuture<'static, Result<PromptEnd, EngineError>> {
         let shared = self.0.clone();
         // Prompts keep their order, so this one is sent before anything is awaited.
         if let Ok(turn) = shared.turns.clone().try_read_owned()
@@ -119,7 +119,7 @@ impl Conversation for Session {
             let _turn = tokio::select! {
                 biased;
                 turn = shared.turns.clone().read_owned() => turn,
-                () = cancel.cancelled() => return Ok(Ended::Because(StopReason::Cancelled)),
+                () = cancel.cancelled() => return Ok(PromptEnd::Because(StopReason::Cancelled)),
             };
             let current = shared.current_or_first()?;
             let notice = lock(&shared.notice).take();
@@ -155,9 +155,9 @@ impl Conversation for Session {
         };
         let sets_option = method == method::SESSION_SET_CONFIG_OPTION;
         let target = string_member(&params, "configId").filter(|_| sets_option);
-        let target = target.map_or(Target::Option, |id| Options::target(&id));
+        let target = target.map_or(OptionTarget::Option, |id| Options::target(&id));
         let call = match (target, text_member(&params, "value")) {
-            (Target::Agent, _) => {
+            (OptionTarget::Agent, _) => {
                 let Some(id) = string_member(&params, "value") else {
                     return Box::pin(async { Err(super::not_named()) });
                 };
@@ -169,7 +169,7 @@ impl Conversation for Session {
                     }
                 });
             }
-            (Target::Own(method, member), Some(value)) => {
+            (OptionTarget::Own(method, member), Some(value)) => {
                 let name = lock(&shared.config).name.clone();
                 let params = Object::new().string("sessionId", &name).raw(member, value);
                 current.conversation.call(method, params.end(), cancelled)
@@ -179,7 +179,7 @@ impl Conversation for Session {
         Box::pin(async move {
             let mut called = shared.checked(&current, call.await).await?;
             called.info = current.options.block(&called.info);
-            if matches!(target, Target::Own(..)) {
+            if matches!(target, OptionTarget::Own(..)) {
                 called.result = current.options.result();
             } else if sets_option {
                 called.result = current.options.with_all(&called.result);
@@ -208,7 +208,7 @@ impl Conversation for Session {
     }
 }
 
-impl Shared {
+impl ChoiceSessionInner {
     fn current(&self) -> Option<Current> {
         lock(&self.current).clone()
     }
@@ -237,7 +237,7 @@ impl Shared {
     }
 
     /// The session in an agent, which is not started before it is needed.
-    pub(super) fn start(&self, found: &Found, all: &[Found]) -> Current {
+    pub(super) fn start(&self, found: &FoundAgent, all: &[FoundAgent]) -> Current {
         let used = self.agents.begin_use(found);
         let logged = self.opening.history.current_settings().options;
         let options = Arc::new(Options::new(all, found, logged));
@@ -260,7 +260,7 @@ impl Shared {
         &self,
         current: &Current,
         id: &str,
-    ) -> Result<Option<(Found, Vec<Found>)>, EngineError> {
+    ) -> Result<Option<(FoundAgent, Vec<FoundAgent>)>, EngineError> {
         let found = self.agents.found();
         let Some(chosen) = found.iter().find(|found| found.id == id).cloned() else {
             return Err(super::not_found(id, &found));
@@ -278,8 +278,8 @@ impl Shared {
     async fn choose(
         self: Arc<Self>,
         current: &Current,
-        chosen: Found,
-        found: Vec<Found>,
+        chosen: FoundAgent,
+        found: Vec<FoundAgent>,
     ) -> Result<Called, EngineError> {
         if let Ok(turns) = self.turns.clone().try_write_owned() {
             if lock(&self.wanted).as_deref() != Some(&chosen.id) {
@@ -316,8 +316,8 @@ impl Shared {
     /// by then.
     async fn change_later(
         &self,
-        chosen: &Found,
-        found: &[Found],
+        chosen: &FoundAgent,
+        found: &[FoundAgent],
         no_turn: &OwnedRwLockWriteGuard<()>,
     ) {
         let is_wanted = lock(&self.wanted).as_deref() == Some(&chosen.id);
@@ -345,7 +345,7 @@ impl Shared {
     }
 
     /// An agent could not take over: the one before it goes on, unless another one was chosen since.
-    fn give_up(&self, current: &Current, id: &str, found: &[Found]) {
+    fn give_up(&self, current: &Current, id: &str, found: &[FoundAgent]) {
         let mut wanted = lock(&self.wanted);
         if wanted.as_deref() == Some(id) {
             *wanted = None;
@@ -357,12 +357,12 @@ impl Shared {
     /// Hands the session over to another agent. No turn is running.
     async fn change(
         &self,
-        chosen: &Found,
-        found: &[Found],
+        chosen: &FoundAgent,
+        found: &[FoundAgent],
         _no_turn: &OwnedRwLockWriteGuard<()>,
     ) -> Result<Changed, EngineError> {
         let new = self.start(chosen, found);
-        let attached = new.conversation.attach(Attach::Again).await;
+        let attached = new.conversation.attach(AttachReason::Again).await;
         let attached = match attached.and_then(with_agent) {
             Ok(attached) => new.options.attached(attached),
             Err(error) => {
@@ -430,7 +430,7 @@ struct Changed {
 impl Current {
     /// The agent has opened the session: its answer with all options, and with a change of them if the
     /// log has others.
-    pub(super) fn opened(&self, attached: Attached) -> Attached {
+    pub(super) fn opened(&self, attached: AttachOutcome) -> AttachOutcome {
         let mut attached = self.options.attached(attached);
         if let Some(change) = self.options.change() {
             attached.snapshots.push(Kind::Info, &change);
@@ -457,7 +457,7 @@ fn called(current: &Current) -> Called {
 }
 
 /// Fails if the agent could not open the session.
-pub(super) fn with_agent(attached: Attached) -> Result<Attached, EngineError> {
+pub(super) fn with_agent(attached: AttachOutcome) -> Result<AttachOutcome, EngineError> {
     match attached.agent_error() {
         Some(error) => Err(EngineError::named(
             EngineError::INTERNAL,

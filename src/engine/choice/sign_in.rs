@@ -12,7 +12,7 @@ use crate::protocol::method;
 use crate::sys::lock;
 
 use super::Agents;
-use super::found::Found;
+use super::found::FoundAgent;
 
 /// The id of our own way to sign in.
 const OWN: &str = "rejoin";
@@ -89,7 +89,7 @@ fn in_agent(methods: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The agent's sign-in cannot be begun from here.
-fn elsewhere(found: &Found) -> EngineError {
+fn elsewhere(found: &FoundAgent) -> EngineError {
     let message = format!(
         "{} cannot be signed in to from here: start `{}` in a terminal and sign in there, or set its \
          key in the environment of rejoin",
@@ -108,7 +108,7 @@ impl Agents {
     /// the next sign-in is for this agent.
     pub(super) async fn failed(
         &self,
-        found: &Found,
+        found: &FoundAgent,
         engine: &WrappedEngine,
         mut error: EngineError,
     ) -> EngineError {

@@ -10,7 +10,7 @@ use super::turn::json_line;
 
 /// The commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Command {
+pub(super) enum DemoCommand {
     Help,
     History,
     Recall,
@@ -33,7 +33,7 @@ pub(super) enum Command {
 
 /// A command as clients and users see it.
 struct Spec {
-    command: Command,
+    command: DemoCommand,
     /// Its names without the slash; only the first one is announced.
     names: &'static [&'static str],
     /// The arguments, for clients to show while the command is typed.
@@ -45,109 +45,109 @@ struct Spec {
 /// all use this table.
 const COMMANDS: &[Spec] = &[
     Spec {
-        command: Command::Help,
+        command: DemoCommand::Help,
         names: &["help"],
         hint: None,
         description: "List the commands of this engine",
     },
     Spec {
-        command: Command::History,
+        command: DemoCommand::History,
         names: &["history"],
         hint: None,
         description: "Count the earlier prompts and list the last ones",
     },
     Spec {
-        command: Command::Recall,
+        command: DemoCommand::Recall,
         names: &["recall"],
         hint: Some("[N]"),
         description: "Quote an earlier prompt in full: the last one, or the N-th before this one",
     },
     Spec {
-        command: Command::Echo,
+        command: DemoCommand::Echo,
         names: &["echo"],
         hint: Some("TEXT"),
         description: "Send the text and the attachments back, byte for byte",
     },
     Spec {
-        command: Command::Read,
+        command: DemoCommand::Read,
         names: &["read"],
         hint: Some("PATH [FROM [COUNT]]"),
         description: "Show a text file",
     },
     Spec {
-        command: Command::Write,
+        command: DemoCommand::Write,
         names: &["write"],
         hint: Some("PATH TEXT"),
         description: "Write a text file",
     },
     Spec {
-        command: Command::Run,
+        command: DemoCommand::Run,
         names: &["run"],
         hint: Some("COMMAND"),
         description: "Run a shell command and show its output",
     },
     Spec {
-        command: Command::Think,
+        command: DemoCommand::Think,
         names: &["think"],
         hint: Some("[TEXT]"),
         description: "Show thoughts, then an answer",
     },
     Spec {
-        command: Command::Plan,
+        command: DemoCommand::Plan,
         names: &["plan"],
         hint: Some("[SECONDS]"),
         description: "Show a plan and complete its steps one by one, SECONDS apart",
     },
     Spec {
-        command: Command::Tool,
+        command: DemoCommand::Tool,
         names: &["tool"],
         hint: Some("[KIND] [fail] [slow [SECONDS]]"),
         description: "Simulate a tool call (edit, read, execute, …); it touches no file and runs nothing",
     },
     Spec {
-        command: Command::Image,
+        command: DemoCommand::Image,
         names: &["image"],
         hint: None,
         description: "Answer with an image",
     },
     Spec {
-        command: Command::Resource,
+        command: DemoCommand::Resource,
         names: &["resource"],
         hint: None,
         description: "Answer with an embedded text and a link",
     },
     Spec {
-        command: Command::Tools,
+        command: DemoCommand::Tools,
         names: &["tools"],
         hint: None,
         description: "List the session's MCP servers and their tools",
     },
     Spec {
-        command: Command::Call,
+        command: DemoCommand::Call,
         names: &["call"],
         hint: Some("SERVER TOOL [JSON]"),
         description: "Call a tool of an MCP server",
     },
     Spec {
-        command: Command::Demo,
+        command: DemoCommand::Demo,
         names: &["demo", "mixed"],
         hint: Some("[SECONDS]"),
         description: "Show one of each in a single turn: thought, text, plan, tool call, image; SECONDS apart",
     },
     Spec {
-        command: Command::Slow,
+        command: DemoCommand::Slow,
         names: &["slow"],
         hint: Some("[SECONDS]"),
         description: "Answer for SECONDS (5 by default), one chunk every 100 ms",
     },
     Spec {
-        command: Command::Flood,
+        command: DemoCommand::Flood,
         names: &["flood"],
         hint: Some("[CHUNKS] [BYTES]"),
         description: "Answer with many numbered chunks (1000 of 64 bytes by default), as fast as the client reads",
     },
     Spec {
-        command: Command::Fail,
+        command: DemoCommand::Fail,
         names: &["fail"],
         hint: Some("[WAY]"),
         description: "Fail the turn: error (by default), refusal, max_tokens or max_turn_requests",
@@ -160,7 +160,7 @@ pub(super) enum Parsed<'a> {
     /// Plain text.
     Plain,
     /// A command with the text that follows its name.
-    Command { command: Command, rest: &'a str },
+    Command { command: DemoCommand, rest: &'a str },
     /// A word with a slash that looks like a command but is not one of ours; `alone` if the text
     /// has nothing else, so that it is hardly a sentence that begins with a path.
     Unknown { word: &'a str, alone: bool },
@@ -228,7 +228,7 @@ pub(super) fn help() -> String {
 }
 
 /// The answer to a command with invalid arguments.
-pub(super) fn usage(command: Command, explanation: &str, arguments: &str) -> String {
+pub(super) fn usage(command: DemoCommand, explanation: &str, arguments: &str) -> String {
     let invalid = if arguments.trim().is_empty() {
         String::new()
     } else {
@@ -266,19 +266,19 @@ mod tests {
             ("//help", Parsed::Plain),
             ("/ help", Parsed::Plain),
             ("/2 of them", Parsed::Plain),
-            ("/help", command(Command::Help, "")),
-            ("  /HELP  ", command(Command::Help, " ")),
+            ("/help", command(DemoCommand::Help, "")),
+            ("  /HELP  ", command(DemoCommand::Help, " ")),
             ("/helper", unknown("/helper", true)),
             ("/nope", unknown("/nope", true)),
             ("/no-pe \n", unknown("/no-pe", true)),
             ("/tmp is full", unknown("/tmp", false)),
             ("/hälp", Parsed::Plain),
-            ("/recall 3", command(Command::Recall, "3")),
-            ("/mixed", command(Command::Demo, "")),
-            ("/echo  a\r\nb ", command(Command::Echo, " a\r\nb ")),
-            ("/echo\na", command(Command::Echo, "a")),
-            ("/echo\r\n\r\na", command(Command::Echo, "\r\na")),
-            ("/echo\u{2003}a", command(Command::Echo, "a")),
+            ("/recall 3", command(DemoCommand::Recall, "3")),
+            ("/mixed", command(DemoCommand::Demo, "")),
+            ("/echo  a\r\nb ", command(DemoCommand::Echo, " a\r\nb ")),
+            ("/echo\na", command(DemoCommand::Echo, "a")),
+            ("/echo\r\n\r\na", command(DemoCommand::Echo, "\r\na")),
+            ("/echo\u{2003}a", command(DemoCommand::Echo, "a")),
         ] {
             assert_eq!(parse(text), expected, "{text:?}");
         }

@@ -6,9 +6,9 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::args::whole;
-use super::command::{self, Command, usage};
+use super::command::{self, DemoCommand, usage};
 use super::describe::{attachment, in_brief, is_content, shorten, text_of};
-use super::turn::{Done, Message, Sent, Turn};
+use super::turn::{DemoMessage, DemoTurn, Done, Sent};
 use crate::engine::{Prompt, StopReason};
 use crate::json;
 use crate::protocol::Role;
@@ -17,7 +17,7 @@ use crate::protocol::Role;
 const LISTED: u64 = 10;
 
 /// Counts the earlier prompts and lists the last ones.
-pub(super) async fn list(turn: &Turn<'_>) -> Done {
+pub(super) async fn list(turn: &DemoTurn<'_>) -> Done {
     let earlier = turn.earlier_prompts();
     let title = match earlier {
         0 => return turn.say_all("No prompt came before this one.").await,
@@ -39,7 +39,7 @@ pub(super) async fn list(turn: &Turn<'_>) -> Done {
 }
 
 /// Quotes an earlier prompt in full: a line with its number, then its blocks unchanged.
-pub(super) async fn recall(turn: &Turn<'_>, rest: &str) -> Done {
+pub(super) async fn recall(turn: &DemoTurn<'_>, rest: &str) -> Done {
     let earlier = turn.earlier_prompts();
     let back = match rest.split_whitespace().next() {
         None => Some(1),
@@ -48,7 +48,7 @@ pub(super) async fn recall(turn: &Turn<'_>, rest: &str) -> Done {
     let Some(back) = back else {
         let explanation = "N is how many prompts to go back, at least 1.";
         return turn
-            .say_all(&usage(Command::Recall, explanation, rest))
+            .say_all(&usage(DemoCommand::Recall, explanation, rest))
             .await;
     };
     let Some(index) = earlier.checked_sub(back) else {
@@ -75,7 +75,7 @@ pub(super) async fn recall(turn: &Turn<'_>, rest: &str) -> Done {
 
 /// Answers with the text that follows the command's name and with every other block of the prompt,
 /// each in one chunk.
-pub(super) async fn echo(turn: &Turn<'_>) -> Done {
+pub(super) async fn echo(turn: &DemoTurn<'_>) -> Done {
     let message = turn.begin(Role::Agent);
     let mut found = false;
     let mut sent = false;
@@ -99,7 +99,8 @@ pub(super) async fn echo(turn: &Turn<'_>) -> Done {
         return Ok(StopReason::EndTurn);
     }
     let explanation = "Attachments may take the place of TEXT.";
-    turn.say_all(&usage(Command::Echo, explanation, "")).await
+    turn.say_all(&usage(DemoCommand::Echo, explanation, ""))
+        .await
 }
 
 /// A block of a prompt, verbatim.
@@ -111,7 +112,7 @@ impl Verbatim {
     }
 
     /// Sends the block, or a description of it if an answer cannot contain it.
-    async fn send(&self, turn: &Turn<'_>, message: &Message) -> Sent {
+    async fn send(&self, turn: &DemoTurn<'_>, message: &DemoMessage) -> Sent {
         let value = self.value();
         if is_content(&value) {
             return turn.chunk(message, &self.0).await;

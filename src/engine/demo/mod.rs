@@ -24,8 +24,8 @@ use std::sync::{Arc, Mutex, Weak};
 use crate::engine::process::Launch;
 use crate::engine::relay::Patience;
 use crate::engine::{
-    Attach, Attached, BoxFuture, Called, Cancel, CloseReason, Conversation, Ended, Engine,
-    EngineError, Opening, Prompt, SessionConfig, StopReason,
+    AttachOutcome, AttachReason, BoxFuture, Called, Cancel, CloseReason, Conversation, Engine,
+    EngineError, Opening, Prompt, PromptEnd, SessionConfig, StopReason,
 };
 use crate::json;
 use crate::protocol::Role;
@@ -35,18 +35,18 @@ use crate::sys::lock;
 use agent_client_protocol_schema::v1::ContentBlock;
 use tokio::task::JoinSet;
 
-use command::{Command, Parsed};
-use mcp::Servers;
+use command::{DemoCommand, Parsed};
+use mcp::McpServers;
 use session::{SessionState, attached_elsewhere};
 use settings::NAME;
-use turn::{Done, Sent, Stop, Turn};
+use turn::{DemoTurn, Done, EarlyStop, Sent};
 
 /// The built-in engine.
 #[derive(Clone, Debug, Default)]
 pub struct LocalEngine {
     launch: Launch,
     /// The MCP servers of all open sessions, and of some that were closed.
-    servers: Arc<Mutex<Vec<Weak<Servers>>>>,
+    servers: Arc<Mutex<Vec<Weak<McpServers>>>>,
 }
 
 impl LocalEngine {
@@ -110,13 +110,13 @@ impl Conversation for LocalConversation {
         lock(&self.opening).config = config;
     }
 
-    fn attach(&self, how: Attach) -> BoxFuture<'static, Result<Attached, EngineError>> {
+    fn attach(&self, how: AttachReason) -> BoxFuture<'static, Result<AttachOutcome, EngineError>> {
         let opening = lock(&self.opening);
         let (history, config) = (opening.history.clone(), opening.config.clone());
         drop(opening);
         let session = self.session.clone();
         Box::pin(async move {
-            if how == Attach::Elsewhere {
+            if how == AttachReason::Elsewhere {
                 return Ok(attached_elsewhere(&*history));
             }
             session.start_servers(&config).await;
@@ -131,7 +131,7 @@ impl Conversation for LocalConversation {
         &self,
         prompt: Prompt,
         cancel: Cancel,
-    ) -> BoxFuture<'static, Result<Ended, EngineError>> {
+    ) -> BoxFuture<'static, Result<PromptEnd, EngineError>> {
         let opening = lock(&self.opening).clone();
         let session = self.session.clone();
         Box::pin(async move {
@@ -142,16 +142,16 @@ impl Conversation for LocalConversation {
                     () = cancel.cancelled() => {}
                 }
             }
-            let turn = Turn {
+            let turn = DemoTurn {
                 prompt: &prompt,
                 opening: &opening,
                 session: &session,
                 cancel: &cancel,
             };
             match answer(&turn).await {
-                Ok(reason) => Ok(Ended::Because(reason)),
-                Err(Stop::Cancelled) => Ok(Ended::Because(StopReason::Cancelled)),
-                Err(Stop::Failed(error)) => Err(error),
+                Ok(reason) => Ok(PromptEnd::Because(reason)),
+                Err(EarlyStop::Cancelled) => Ok(PromptEnd::Because(StopReason::Cancelled)),
+                Err(EarlyStop::Failed(error)) => Err(error),
             }
         })
     }
@@ -176,7 +176,7 @@ impl Conversation for LocalConversation {
 }
 
 /// Reports the failed MCP servers that the user has not been notified of.
-async fn report_failures(turn: &Turn<'_>) -> Sent {
+async fn report_failures(turn: &DemoTurn<'_>) -> Sent {
     match turn.session.servers.failures() {
         Some(text) => {
             let message = turn.begin(Role::Agent);
@@ -187,14 +187,14 @@ async fn report_failures(turn: &Turn<'_>) -> Sent {
 }
 
 /// Answers one prompt.
-async fn answer(turn: &Turn<'_>) -> Done {
+async fn answer(turn: &DemoTurn<'_>) -> Done {
     let text = turn.prompt.text();
     let parsed = command::parse(&text);
     // `/tools` lists the failed servers itself.
     if !matches!(
         &parsed,
         Parsed::Command {
-            command: Command::Tools,
+            command: DemoCommand::Tools,
             ..
         }
     ) {
@@ -212,25 +212,25 @@ async fn answer(turn: &Turn<'_>) -> Done {
 }
 
 /// Runs one command; `rest` is the text after its name.
-async fn run(turn: &Turn<'_>, command: Command, rest: &str) -> Done {
+async fn run(turn: &DemoTurn<'_>, command: DemoCommand, rest: &str) -> Done {
     match command {
-        Command::Help => turn.say_all(&command::help()).await,
-        Command::History => history::list(turn).await,
-        Command::Recall => history::recall(turn, rest).await,
-        Command::Echo => history::echo(turn).await,
-        Command::Read => tools::read(turn, rest).await,
-        Command::Write => tools::write(turn, rest).await,
-        Command::Run => tools::run(turn, rest).await,
-        Command::Think => showcase::think(turn, rest).await,
-        Command::Plan => showcase::plan(turn, rest).await,
-        Command::Tool => simulated_tool::run(turn, rest).await,
-        Command::Image => showcase::image(turn).await,
-        Command::Resource => showcase::resource(turn).await,
-        Command::Tools => mcp::list_tools(turn).await,
-        Command::Call => mcp::call_tool(turn, rest).await,
-        Command::Demo => showcase::demo(turn, rest).await,
-        Command::Slow => stress::slow(turn, rest).await,
-        Command::Flood => stress::flood(turn, rest).await,
-        Command::Fail => stress::fail(turn, rest).await,
+        DemoCommand::Help => turn.say_all(&command::help()).await,
+        DemoCommand::History => history::list(turn).await,
+        DemoCommand::Recall => history::recall(turn, rest).await,
+        DemoCommand::Echo => history::echo(turn).await,
+        DemoCommand::Read => tools::read(turn, rest).await,
+        DemoCommand::Write => tools::write(turn, rest).await,
+        DemoCommand::Run => tools::run(turn, rest).await,
+        DemoCommand::Think => showcase::think(turn, rest).await,
+        DemoCommand::Plan => showcase::plan(turn, rest).await,
+        DemoCommand::Tool => simulated_tool::run(turn, rest).await,
+        DemoCommand::Image => showcase::image(turn).await,
+        DemoCommand::Resource => showcase::resource(turn).await,
+        DemoCommand::Tools => mcp::list_tools(turn).await,
+        DemoCommand::Call => mcp::call_tool(turn, rest).await,
+        DemoCommand::Demo => showcase::demo(turn, rest).await,
+        DemoCommand::Slow => stress::slow(turn, rest).await,
+        DemoCommand::Flood => stress::flood(turn, rest).await,
+        DemoCommand::Fail => stress::fail(turn, rest).await,
     }
 }

@@ -2,25 +2,25 @@
 
 use super::describe::{in_brief, in_detail, shorten};
 use super::settings::Replies;
-use super::turn::{Done, Turn};
+use super::turn::{DemoTurn, Done};
 
 /// How many of the last prompts are quoted; the first one of the session is always quoted.
 const QUOTED: u64 = 3;
 
 /// Answers with the number of this prompt, its content and the earlier prompts.
-pub(super) async fn plain(turn: &Turn<'_>) -> Done {
+pub(super) async fn plain(turn: &DemoTurn<'_>) -> Done {
     turn.say_all(&conversation(turn).await).await
 }
 
 /// Answers like [`plain`], with a hint after it, to a text that may begin with a mistyped command.
-pub(super) async fn plain_with_hint(turn: &Turn<'_>, word: &str) -> Done {
+pub(super) async fn plain_with_hint(turn: &DemoTurn<'_>, word: &str) -> Done {
     let answer = conversation(turn).await;
     turn.say_all(&format!("{answer}\n{}", no_such_command(word)))
         .await
 }
 
 /// Answers that a command is unknown.
-pub(super) async fn unknown(turn: &Turn<'_>, word: &str) -> Done {
+pub(super) async fn unknown(turn: &DemoTurn<'_>, word: &str) -> Done {
     turn.say_all(&no_such_command(word)).await
 }
 
@@ -29,7 +29,7 @@ fn no_such_command(word: &str) -> String {
     format!("There is no command `{word}`; `/help` lists the commands.\n")
 }
 
-async fn conversation(turn: &Turn<'_>) -> String {
+async fn conversation(turn: &DemoTurn<'_>) -> String {
     let earlier = turn.earlier_prompts();
     let sent = in_detail(turn.prompt);
     if turn.settings().replies == Replies::Brief {
@@ -63,7 +63,7 @@ async fn conversation(turn: &Turn<'_>) -> String {
 }
 
 /// An earlier prompt as a line of the list.
-async fn line(turn: &Turn<'_>, index: u64) -> String {
+async fn line(turn: &DemoTurn<'_>, index: u64) -> String {
     let number = index.saturating_add(1);
     match turn.earlier_prompt(index).await {
         Ok(prompt) => format!("- prompt {number}: {}\n", in_brief(&prompt)),

@@ -7,23 +7,23 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 
 use crate::engine::process::Launch;
-use crate::engine::{Attached, Block, Called, EngineError, History, SessionConfig};
+use crate::engine::{AttachOutcome, Block, Called, EngineError, History, SessionConfig};
 use crate::protocol::UpdateKind;
 use crate::record::Kind;
 use crate::sys::lock;
 
-use super::mcp::Servers;
-use super::settings::{NAME, Settings};
+use super::mcp::McpServers;
+use super::settings::{DemoSettings, NAME};
 
 /// The state of one open session. The history is the only state that outlives it.
 #[derive(Debug)]
 pub(super) struct SessionState {
     /// The mode and the options, read from the log when they are first needed.
-    settings: Mutex<Option<Settings>>,
+    settings: Mutex<Option<DemoSettings>>,
     /// The actions that the user always allows (`true`) or always rejects, by their `about`.
     decisions: Mutex<BTreeMap<String, bool>>,
     /// Its MCP servers.
-    pub(super) servers: Arc<Servers>,
+    pub(super) servers: Arc<McpServers>,
     servers_started: AtomicBool,
     /// How its processes are started.
     pub(super) launch: Launch,
@@ -35,16 +35,16 @@ impl SessionState {
         Self {
             settings: Mutex::default(),
             decisions: Mutex::default(),
-            servers: Arc::new(Servers::new(launch.clone())),
+            servers: Arc::new(McpServers::new(launch.clone())),
             servers_started: AtomicBool::new(false),
             launch,
         }
     }
 
     /// The current settings.
-    pub(super) fn settings(&self, history: &dyn History) -> Settings {
+    pub(super) fn settings(&self, history: &dyn History) -> DemoSettings {
         let mut settings = lock(&self.settings);
-        *settings.get_or_insert_with(|| Settings::restored(&history.current_settings()))
+        *settings.get_or_insert_with(|| DemoSettings::restored(&history.current_settings()))
     }
 
     /// Serves a request that changes a setting.
@@ -62,13 +62,13 @@ impl SessionState {
 
     /// The settings to report when the session is opened. Updates in the log from another agent
     /// that had the session before are not sent again.
-    pub(super) fn attached(&self, history: &dyn History) -> Attached {
+    pub(super) fn attached(&self, history: &dyn History) -> AttachOutcome {
         let settings = self.settings(history);
         let logged = history.current_settings();
         let (mut outdated, snapshots) = settings.since(&logged);
         // Our own commands are announced separately.
         outdated.push(UpdateKind::AvailableCommands.name());
-        Attached {
+        AttachOutcome {
             answer: Some(settings.answer()),
             // If that agent gets the session back, it must learn that it has missed a part of it.
             agent_session_id: logged
@@ -77,7 +77,7 @@ impl SessionState {
                 .map(|_| continued_here()),
             snapshots: Block::of_all(Kind::Info, snapshots),
             gone: outdated,
-            ..Attached::default()
+            ..AttachOutcome::default()
         }
     }
 
@@ -106,10 +106,10 @@ impl SessionState {
 
 /// The settings to report for a session that another process has open: its log has the current
 /// ones.
-pub(super) fn attached_elsewhere(history: &dyn History) -> Attached {
-    Attached {
-        answer: Some(Settings::restored(&history.current_settings()).answer()),
-        ..Attached::default()
+pub(super) fn attached_elsewhere(history: &dyn History) -> AttachOutcome {
+    AttachOutcome {
+        answer: Some(DemoSettings::restored(&history.current_settings()).answer()),
+        ..AttachOutcome::default()
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) const NAME: &str = "local";
 
 /// Which actions need no permission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum PermissionMode {
     /// Actions that change nothing.
     #[default]
     Ask,
@@ -48,29 +48,29 @@ pub(super) enum Replies {
 
 /// The settings of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Settings {
-    pub(super) mode: Mode,
+pub(super) struct DemoSettings {
+    pub(super) mode: PermissionMode,
     pub(super) replies: Replies,
 }
 
 /// A choice: its value, id, name and description.
 type Choice<T> = (T, &'static str, &'static str, &'static str);
 
-const MODES: [Choice<Mode>; 3] = [
+const MODES: [Choice<PermissionMode>; 3] = [
     (
-        Mode::Ask,
+        PermissionMode::Ask,
         "ask",
         "Ask",
         "Ask before a file is written or a command is run",
     ),
     (
-        Mode::Auto,
+        PermissionMode::Auto,
         "auto",
         "Auto",
         "Write files and run commands without asking",
     ),
     (
-        Mode::ReadOnly,
+        PermissionMode::ReadOnly,
         "read-only",
         "Read only",
         "Write no file and run no command",
@@ -96,7 +96,7 @@ const REPLIES: [Choice<Replies>; 2] = [
 const MODE_OPTION: &str = "mode";
 const REPLIES_OPTION: &str = "replies";
 
-impl Settings {
+impl DemoSettings {
     /// The latest settings in the log of a session. Choices that no longer exist get the values of
     /// a new session.
     pub(super) fn restored(logged: &CurrentSettings) -> Self {
@@ -287,9 +287,9 @@ mod tests {
     fn settings_are_restored() {
         for (mode, ..) in MODES {
             for (replies, ..) in REPLIES {
-                let settings = Settings { mode, replies };
+                let settings = DemoSettings { mode, replies };
                 let logged = logged(&settings.mode_update(), &settings.options_update());
-                assert_eq!(Settings::restored(&logged), settings);
+                assert_eq!(DemoSettings::restored(&logged), settings);
                 assert_eq!(settings.since(&logged), (Vec::new(), Vec::new()));
             }
         }
@@ -298,7 +298,7 @@ mod tests {
     /// Otherwise the settings of every session would be sent again after an upgrade.
     #[test]
     fn updates_are_the_bytes_that_earlier_versions_logged() {
-        let settings = Settings::default();
+        let settings = DemoSettings::default();
         assert_eq!(
             settings.mode_update(),
             r#"{"sessionUpdate":"current_mode_update","currentModeId":"ask","_meta":{"rejoin":{"engine":"local"}}}"#
@@ -325,28 +325,28 @@ mod tests {
 
     #[test]
     fn settings_of_another_agent_are_ignored() {
-        let auto = Settings {
-            mode: Mode::Auto,
+        let auto = DemoSettings {
+            mode: PermissionMode::Auto,
             replies: Replies::Brief,
         };
         let ours = auto.options_update();
         for (options, expected) in [
-            ("", Settings::default()),
-            ("7", Settings::default()),
-            (&ours.replace("local", "other"), Settings::default()),
+            ("", DemoSettings::default()),
+            ("7", DemoSettings::default()),
+            (&ours.replace("local", "other"), DemoSettings::default()),
             (
                 &ours.replace("\"currentValue\":\"auto\"", "\"currentValue\":\"unknown\""),
-                Settings {
-                    mode: Mode::Ask,
+                DemoSettings {
+                    mode: PermissionMode::Ask,
                     replies: Replies::Brief,
                 },
             ),
-            (&ours.replace("configOptions", "x"), Settings::default()),
+            (&ours.replace("configOptions", "x"), DemoSettings::default()),
         ] {
             let logged = logged("", options);
-            assert_eq!(Settings::restored(&logged), expected, "{options}");
+            assert_eq!(DemoSettings::restored(&logged), expected, "{options}");
         }
-        let (outdated, current) = Settings::default().since(&logged("{}", &ours));
+        let (outdated, current) = DemoSettings::default().since(&logged("{}", &ours));
         assert_eq!(
             outdated,
             [
@@ -354,26 +354,26 @@ mod tests {
                 UpdateKind::ConfigOptions.name()
             ]
         );
-        let now = Settings::default();
+        let now = DemoSettings::default();
         assert_eq!(current, [now.mode_update(), now.options_update()]);
     }
 
     #[test]
     fn both_ways_of_setting_the_mode_send_both_updates() {
         let set = |method, params: Value| {
-            let mut settings = Settings::default();
+            let mut settings = DemoSettings::default();
             let called = settings.serve(method, &params.to_string());
             (settings, called)
         };
         let updates = |called: &Called| called.updates.len();
         let (settings, called) = set("session/set_mode", json!({ "modeId": "auto" }));
         let called = called.unwrap();
-        assert_eq!(settings.mode, Mode::Auto);
+        assert_eq!(settings.mode, PermissionMode::Auto);
         assert_eq!((updates(&called), called.info.len()), (2, 0));
         let params = json!({ "configId": "mode", "value": "auto" });
         let (settings, called) = set("session/set_config_option", params);
         let called = called.unwrap();
-        assert_eq!(settings.mode, Mode::Auto);
+        assert_eq!(settings.mode, PermissionMode::Auto);
         assert_eq!((updates(&called), called.info.len()), (1, 1));
         // A request that changes nothing sends no updates.
         let (_, called) = set("session/set_mode", json!({ "modeId": "ask" }));
@@ -413,10 +413,10 @@ mod tests {
                 "`value` must be a string",
             ),
         ] {
-            let mut settings = Settings::default();
+            let mut settings = DemoSettings::default();
             let error = settings.serve(method, &params.to_string()).unwrap_err();
             assert_eq!(error.message, format!("Invalid params: {problem}"));
-            assert_eq!((error.code, settings), (-32602, Settings::default()));
+            assert_eq!((error.code, settings), (-32602, DemoSettings::default()));
         }
     }
 }

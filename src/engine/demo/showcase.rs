@@ -13,9 +13,9 @@ use agent_client_protocol_schema::v1::{
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::args::{LONGEST_SECONDS, seconds};
-use super::command::{Command, usage};
+use super::command::{DemoCommand, usage};
 use super::simulated_tool;
-use super::turn::{Done, Sent, Turn};
+use super::turn::{DemoTurn, Done, Sent};
 use crate::engine::StopReason;
 use crate::protocol::Role;
 
@@ -39,7 +39,7 @@ const RING: &str = concat!(
 const NOTE: &str = "# A note\n\nThis text was embedded by the agent; there is no such file.\n";
 
 /// Thinks the given text, or a default one, then answers.
-pub(super) async fn think(turn: &Turn<'_>, rest: &str) -> Done {
+pub(super) async fn think(turn: &DemoTurn<'_>, rest: &str) -> Done {
     let thought = if rest.trim().is_empty() {
         "This is a thought. It is a message of its own kind: clients may fold it, and a replay \
          sends it as a thought again."
@@ -52,9 +52,9 @@ pub(super) async fn think(turn: &Turn<'_>, rest: &str) -> Done {
 }
 
 /// Shows the plan, each step as it begins and ends, then an answer.
-pub(super) async fn plan(turn: &Turn<'_>, rest: &str) -> Done {
+pub(super) async fn plan(turn: &DemoTurn<'_>, rest: &str) -> Done {
     let Some(pause) = pause_between_steps(rest) else {
-        return turn.say_all(&not_a_pause(Command::Plan, rest)).await;
+        return turn.say_all(&not_a_pause(DemoCommand::Plan, rest)).await;
     };
     show_plan(turn, 0, false).await?;
     for done in 0..STEPS.len() {
@@ -66,7 +66,7 @@ pub(super) async fn plan(turn: &Turn<'_>, rest: &str) -> Done {
 }
 
 /// Shows the plan with `done` steps completed, and the next one begun or not.
-async fn show_plan(turn: &Turn<'_>, done: usize, begun: bool) -> Sent {
+async fn show_plan(turn: &DemoTurn<'_>, done: usize, begun: bool) -> Sent {
     let entries = STEPS.iter().enumerate().map(|(at, (content, priority))| {
         let status = match at {
             _ if at < done => Status::Completed,
@@ -80,12 +80,12 @@ async fn show_plan(turn: &Turn<'_>, done: usize, begun: bool) -> Sent {
 }
 
 /// Answers with text, an image and more text, all in one message.
-pub(super) async fn image(turn: &Turn<'_>) -> Done {
+pub(super) async fn image(turn: &DemoTurn<'_>) -> Done {
     show_image(turn).await?;
     Ok(StopReason::EndTurn)
 }
 
-async fn show_image(turn: &Turn<'_>) -> Sent {
+async fn show_image(turn: &DemoTurn<'_>) -> Sent {
     let message = turn.begin(Role::Agent);
     turn.say(&message, "Here is an image:\n\n").await?;
     let image = ImageContent::new(RING, "image/png");
@@ -95,7 +95,7 @@ async fn show_image(turn: &Turn<'_>) -> Sent {
 }
 
 /// Answers with text, an embedded text and a link, all in one message.
-pub(super) async fn resource(turn: &Turn<'_>) -> Done {
+pub(super) async fn resource(turn: &DemoTurn<'_>) -> Done {
     let path = Path::new(turn.cwd()).join("note.md");
     let uri = file_uri(&path.to_string_lossy());
     let message = turn.begin(Role::Agent);
@@ -134,9 +134,9 @@ fn file_uri(path: &str) -> String {
 }
 
 /// A thought, text, a plan, tool calls, an image and text, with updates of the plan in between.
-pub(super) async fn demo(turn: &Turn<'_>, rest: &str) -> Done {
+pub(super) async fn demo(turn: &DemoTurn<'_>, rest: &str) -> Done {
     let Some(pause) = pause_between_steps(rest) else {
-        return turn.say_all(&not_a_pause(Command::Demo, rest)).await;
+        return turn.say_all(&not_a_pause(DemoCommand::Demo, rest)).await;
     };
     let thought = "One of each: a thought, some text, a plan, tool calls, an image.";
     turn.say_alone(Role::Thought, thought).await?;
@@ -171,7 +171,7 @@ fn pause_between_steps(rest: &str) -> Option<Duration> {
 }
 
 /// The answer to an invalid pause.
-fn not_a_pause(command: Command, rest: &str) -> String {
+fn not_a_pause(command: DemoCommand, rest: &str) -> String {
     let explanation =
         format!("SECONDS is the pause between the steps, from 0 to {LONGEST_SECONDS}.");
     usage(command, &explanation, rest)

@@ -7,9 +7,9 @@ use agent_client_protocol_schema::v1::{ToolCallLocation, ToolKind};
 use serde_json::{Value, json};
 
 use super::args::{LONGEST_SECONDS, seconds};
-use super::command::{Command, usage};
+use super::command::{DemoCommand, usage};
 use super::tool_call::{ToolCall, ToolResult, text};
-use super::turn::{Done, Sent, Turn};
+use super::turn::{DemoTurn, Done, Sent};
 use crate::protocol::Role;
 
 /// The kinds of tools, by their names in the protocol.
@@ -38,13 +38,13 @@ struct Options {
 }
 
 /// Announces the call, shows it and reports its outcome: two messages with a call in between.
-pub(super) async fn run(turn: &Turn<'_>, rest: &str) -> Done {
+pub(super) async fn run(turn: &DemoTurn<'_>, rest: &str) -> Done {
     let Some(options) = options(rest) else {
         let kinds = KINDS.map(|(name, _)| name).join(", ");
         let explanation =
             format!("KIND is one of {kinds}; SECONDS is from 0 to {LONGEST_SECONDS}.");
         return turn
-            .say_all(&usage(Command::Tool, &explanation, rest))
+            .say_all(&usage(DemoCommand::Tool, &explanation, rest))
             .await;
     };
     let intro = "I only show a tool call; no file is touched and nothing is run.";
@@ -59,7 +59,12 @@ pub(super) async fn run(turn: &Turn<'_>, rest: &str) -> Done {
 }
 
 /// Shows one tool call of a kind.
-pub(super) async fn show(turn: &Turn<'_>, kind: ToolKind, takes: Duration, fails: bool) -> Sent {
+pub(super) async fn show(
+    turn: &DemoTurn<'_>,
+    kind: ToolKind,
+    takes: Duration,
+    fails: bool,
+) -> Sent {
     let sample = Sample::of(kind, turn.cwd());
     let call = ToolCall::new(
         turn,

@@ -6,8 +6,8 @@ use agent_client_protocol_schema::v1::ContentBlock;
 use tokio::time::Instant;
 
 use super::args::{LONGEST_SECONDS, seconds, whole};
-use super::command::{Command, usage};
-use super::turn::{Done, Stop, Turn};
+use super::command::{DemoCommand, usage};
+use super::turn::{DemoTurn, Done, EarlyStop};
 use crate::engine::{EngineError, StopReason};
 use crate::protocol::Role;
 
@@ -39,7 +39,7 @@ const WAYS: [(&str, Option<StopReason>); 4] = [
 ];
 
 /// Counts the seconds in one message, with a chunk for each tenth.
-pub(super) async fn slow(turn: &Turn<'_>, rest: &str) -> Done {
+pub(super) async fn slow(turn: &DemoTurn<'_>, rest: &str) -> Done {
     let time = match rest.split_whitespace().next() {
         None => Some(DEFAULT_TIME),
         Some(word) => seconds(word),
@@ -48,7 +48,7 @@ pub(super) async fn slow(turn: &Turn<'_>, rest: &str) -> Done {
         let explanation =
             format!("SECONDS is how long the answer takes, from 0 to {LONGEST_SECONDS}.");
         return turn
-            .say_all(&usage(Command::Slow, &explanation, rest))
+            .say_all(&usage(DemoCommand::Slow, &explanation, rest))
             .await;
     };
     let message = turn.begin(Role::Agent);
@@ -70,14 +70,14 @@ pub(super) async fn slow(turn: &Turn<'_>, rest: &str) -> Done {
 }
 
 /// Sends the chunks in one message, and nothing else.
-pub(super) async fn flood(turn: &Turn<'_>, rest: &str) -> Done {
+pub(super) async fn flood(turn: &DemoTurn<'_>, rest: &str) -> Done {
     let Some((chunks, bytes)) = numbers(rest) else {
         let explanation = format!(
             "CHUNKS is from 1 to {MOST_CHUNKS}, BYTES, the size of each, from 1 to {MOST_BYTES}; all \
              together they have at most {MOST_IN_ALL} bytes."
         );
         return turn
-            .say_all(&usage(Command::Flood, &explanation, rest))
+            .say_all(&usage(DemoCommand::Flood, &explanation, rest))
             .await;
     };
     let message = turn.begin(Role::Agent);
@@ -114,7 +114,7 @@ fn numbered_line(number: u64, chunks: u64, bytes: u64) -> String {
 }
 
 /// Announces how the turn will end, then ends it that way.
-pub(super) async fn fail(turn: &Turn<'_>, rest: &str) -> Done {
+pub(super) async fn fail(turn: &DemoTurn<'_>, rest: &str) -> Done {
     let way = rest.split_whitespace().next().unwrap_or("error");
     let way = way.replace('-', "_");
     let found = WAYS
@@ -124,7 +124,7 @@ pub(super) async fn fail(turn: &Turn<'_>, rest: &str) -> Done {
         let ways = WAYS.map(|(name, _)| name).join(", ");
         let explanation = format!("WAY is one of {ways}.");
         return turn
-            .say_all(&usage(Command::Fail, &explanation, rest))
+            .say_all(&usage(DemoCommand::Fail, &explanation, rest))
             .await;
     };
     let text = match reason {
@@ -134,7 +134,7 @@ pub(super) async fn fail(turn: &Turn<'_>, rest: &str) -> Done {
     turn.say_alone(Role::Agent, &text).await?;
     reason.ok_or_else(|| {
         let message = "the turn failed, as `/fail` requested";
-        Stop::Failed(EngineError::internal(message))
+        EarlyStop::Failed(EngineError::internal(message))
     })
 }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-use super::turn::{Done, Sent, Stop, Turn};
+use super::turn::{DemoTurn, Done, EarlyStop, Sent};
 
 /// A tool call as it is announced.
 ///
@@ -62,14 +62,14 @@ impl ToolResult {
 
 #[derive(Serialize)]
 #[serde(tag = "sessionUpdate", rename_all = "snake_case")]
-enum Update<'a> {
+enum CallUpdate<'a> {
     ToolCall(&'a ToolCall),
-    ToolCallUpdate(Changes<'a>),
+    ToolCallUpdate(CallChanges<'a>),
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Changes<'a> {
+struct CallChanges<'a> {
     tool_call_id: &'a str,
     status: ToolCallStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,7 +81,7 @@ struct Changes<'a> {
 impl ToolCall {
     /// A new call, which was not announced yet.
     pub(super) fn new(
-        turn: &Turn<'_>,
+        turn: &DemoTurn<'_>,
         title: impl Into<String>,
         kind: ToolKind,
         locations: Vec<ToolCallLocation>,
@@ -100,8 +100,8 @@ impl ToolCall {
     /// Announces the call, runs `work`, shows the result, and ends the turn with a comment.
     pub(super) async fn answer(
         &self,
-        turn: &Turn<'_>,
-        work: impl Future<Output = Result<ToolResult, Stop>>,
+        turn: &DemoTurn<'_>,
+        work: impl Future<Output = Result<ToolResult, EarlyStop>>,
     ) -> Done {
         let comment = self.run(turn, work).await?;
         turn.say_all(&comment).await
@@ -111,13 +111,13 @@ impl ToolCall {
     /// call. The call is always closed, however the turn ends.
     pub(super) async fn run(
         &self,
-        turn: &Turn<'_>,
-        work: impl Future<Output = Result<ToolResult, Stop>>,
-    ) -> Result<String, Stop> {
-        turn.send(&Update::ToolCall(self)).await?;
+        turn: &DemoTurn<'_>,
+        work: impl Future<Output = Result<ToolResult, EarlyStop>>,
+    ) -> Result<String, EarlyStop> {
+        turn.send(&CallUpdate::ToolCall(self)).await?;
         let result = match work.await {
             Ok(result) => result,
-            Err(Stop::Cancelled) => ToolResult::cancelled(Some(vec![text("Cancelled.")])),
+            Err(EarlyStop::Cancelled) => ToolResult::cancelled(Some(vec![text("Cancelled.")])),
             Err(failed) => return Err(failed),
         };
         let status = if result.failed {
@@ -126,7 +126,7 @@ impl ToolCall {
             ToolCallStatus::Completed
         };
         // Finished work is reported even if the turn was cancelled meanwhile.
-        turn.send_regardless(&Update::ToolCallUpdate(Changes {
+        turn.send_regardless(&CallUpdate::ToolCallUpdate(CallChanges {
             tool_call_id: &self.id,
             status,
             content: result.content.as_deref(),
@@ -134,14 +134,14 @@ impl ToolCall {
         }))
         .await?;
         if result.cancelled {
-            return Err(Stop::Cancelled);
+            return Err(EarlyStop::Cancelled);
         }
         Ok(result.comment)
     }
 
     /// Shows that the call is running, with this content if there is any yet.
-    pub(super) async fn progress(&self, turn: &Turn<'_>, content: Option<&[Value]>) -> Sent {
-        turn.send(&Update::ToolCallUpdate(Changes {
+    pub(super) async fn progress(&self, turn: &DemoTurn<'_>, content: Option<&[Value]>) -> Sent {
+        turn.send(&CallUpdate::ToolCallUpdate(CallChanges {
             tool_call_id: &self.id,
             status: ToolCallStatus::InProgress,
             content,

@@ -8,7 +8,7 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep_until};
 
 use super::session::SessionState;
-use super::settings::Settings;
+use super::settings::DemoSettings;
 use crate::engine::outlet::Closed;
 use crate::engine::{
     Block, Cancel, EngineError, EngineEvent, HistoryError, Opening, Prompt, StopReason,
@@ -19,41 +19,41 @@ use crate::record::header::Workspace;
 
 /// Why an answer stops early.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum EarlyStop {
     /// The client cancelled the turn.
     Cancelled,
     /// The turn failed.
     Failed(EngineError),
 }
 
-impl From<Closed> for Stop {
+impl From<Closed> for EarlyStop {
     fn from(closed: Closed) -> Self {
         Self::Failed(closed.into())
     }
 }
 
-impl From<HistoryError> for Stop {
+impl From<HistoryError> for EarlyStop {
     fn from(error: HistoryError) -> Self {
         Self::Failed(error.into())
     }
 }
 
 /// How a part of an answer ended.
-pub(super) type Sent = Result<(), Stop>;
+pub(super) type Sent = Result<(), EarlyStop>;
 
 /// How an answer ended.
-pub(super) type Done = Result<StopReason, Stop>;
+pub(super) type Done = Result<StopReason, EarlyStop>;
 
 /// A message that is sent chunk by chunk.
 #[derive(Debug)]
-pub(super) struct Message {
+pub(super) struct DemoMessage {
     id: String,
     role: Role,
 }
 
 /// A turn that is being answered.
 #[derive(Debug)]
-pub(super) struct Turn<'a> {
+pub(super) struct DemoTurn<'a> {
     /// The prompt that is answered.
     pub(super) prompt: &'a Prompt,
     /// The session, as it was opened.
@@ -63,9 +63,9 @@ pub(super) struct Turn<'a> {
     pub(super) cancel: &'a Cancel,
 }
 
-impl Turn<'_> {
+impl DemoTurn<'_> {
     /// The current settings of the session.
-    pub(super) fn settings(&self) -> Settings {
+    pub(super) fn settings(&self) -> DemoSettings {
         self.session.settings(&*self.opening.history)
     }
 
@@ -99,15 +99,15 @@ impl Turn<'_> {
 
     /// Begins a message. Consecutive chunks of the same role belong to one message; a thought, a
     /// tool call or a plan ends it.
-    pub(super) fn begin(&self, role: Role) -> Message {
-        Message {
+    pub(super) fn begin(&self, role: Role) -> DemoMessage {
+        DemoMessage {
             id: self.opening.ids.message(),
             role,
         }
     }
 
     /// Sends text in a message, in the chunks that [`pieces`] makes of it.
-    pub(super) async fn say(&self, message: &Message, text: &str) -> Sent {
+    pub(super) async fn say(&self, message: &DemoMessage, text: &str) -> Sent {
         for piece in pieces(text) {
             self.chunk(message, &ContentBlock::from(piece)).await?;
         }
@@ -115,17 +115,17 @@ impl Turn<'_> {
     }
 
     /// Sends one chunk with any content block.
-    pub(super) async fn chunk(&self, message: &Message, content: &impl Serialize) -> Sent {
+    pub(super) async fn chunk(&self, message: &DemoMessage, content: &impl Serialize) -> Sent {
         /// Not the schema's own type, which has the id after the content, where readers find it
         /// late, and which drops unknown members of the content.
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
-        struct Chunk<'a, C> {
+        struct DemoChunk<'a, C> {
             session_update: &'static str,
             message_id: &'a str,
             content: &'a C,
         }
-        self.send(&Chunk {
+        self.send(&DemoChunk {
             session_update: message.role.chunk(),
             message_id: &message.id,
             content,
@@ -166,7 +166,7 @@ impl Turn<'_> {
     pub(super) async fn on_disk<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Stop> {
+    ) -> Result<T, EarlyStop> {
         self.unless_cancelled(uninterrupted(work)).await?
     }
 
@@ -174,10 +174,10 @@ impl Turn<'_> {
     pub(super) async fn unless_cancelled<T>(
         &self,
         doing: impl Future<Output = T> + Send,
-    ) -> Result<T, Stop> {
+    ) -> Result<T, EarlyStop> {
         tokio::select! {
             biased;
-            () = self.cancel.cancelled() => Err(Stop::Cancelled),
+            () = self.cancel.cancelled() => Err(EarlyStop::Cancelled),
             done = doing => Ok(done),
         }
     }
@@ -199,8 +199,8 @@ impl Turn<'_> {
 /// Runs blocking work that must not be interrupted, on a thread of its own.
 pub(super) async fn uninterrupted<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Stop> {
-    let panicked = |_| Stop::Failed(EngineError::internal("a task of the engine panicked"));
+) -> Result<T, EarlyStop> {
+    let panicked = |_| EarlyStop::Failed(EngineError::internal("a task of the engine panicked"));
     tokio::task::spawn_blocking(work).await.map_err(panicked)
 }
 

@@ -10,7 +10,7 @@ use crate::sys::lock;
 
 use super::group::{Group, Status, spawn, start_guard};
 use super::launch::Launch;
-use super::output::{FirstAnswer, Input, Output, end};
+use super::output::{FirstAnswer, ProcessInput, ProcessOutput, end};
 
 /// How long we wait for a process to exit after its input was closed. Then its guard waits in our
 /// place, so that a client that waits for our own exit is not held up.
@@ -57,7 +57,7 @@ impl Child {
         launch: &Launch,
         exit_timeout: Duration,
         filter: StderrFilter,
-    ) -> io::Result<(Self, Input, Output<ChildStdout>)> {
+    ) -> io::Result<(Self, ProcessInput, ProcessOutput<ChildStdout>)> {
         // First, since nothing would end a process that was started.
         let (end, ending) = end()?;
         let end_for_errors = end.try_clone()?;
@@ -67,13 +67,13 @@ impl Child {
             .stderr(Stdio::piped());
         let mut process = spawn(&mut command)?;
         let missing = || io::Error::from(io::ErrorKind::BrokenPipe);
-        let input = Input::new(process.stdin.take().ok_or_else(missing)?);
+        let input = ProcessInput::new(process.stdin.take().ok_or_else(missing)?);
         let output = process.stdout.take().ok_or_else(missing)?;
         let errors = process.stderr.take().ok_or_else(missing)?;
         widen(&output);
         let outputs = [shared(&output), shared(&errors)];
         let guard = start_guard(launch, &process, exit_timeout, outputs);
-        let errors = Output::new(errors, input.watch(end_for_errors));
+        let errors = ProcessOutput::new(errors, input.watch(end_for_errors));
         let stderr = Arc::new(Stderr::default());
         let lines = stderr.clone();
         let group = Group::new(
@@ -88,7 +88,7 @@ impl Child {
             stderr,
             exit_timeout,
         };
-        let output = Output::new(output, input.watch(end));
+        let output = ProcessOutput::new(output, input.watch(end));
         Ok((child, input, output))
     }
 

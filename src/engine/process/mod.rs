@@ -13,5 +13,5 @@ pub use guard::{LEAVES, guard};
 pub use launch::Launch;
 
 pub(super) use child::Child;
-pub(in crate::engine) use output::{Input, Output};
+pub(in crate::engine) use output::{ProcessInput, ProcessOutput};
 pub(in crate::engine) use shell::{Shell, shell};

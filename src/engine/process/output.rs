@@ -9,7 +9,7 @@ use crate::sys::processes_with_stdin;
 
 /// The input of a process. It ends when this is dropped.
 #[derive(Debug)]
-pub(in crate::engine) struct Input {
+pub(in crate::engine) struct ProcessInput {
     pipe: Arc<ChildStdin>,
     answerers: Answerers,
 }
@@ -22,7 +22,7 @@ pub(in crate::engine) struct Input {
 /// is a launcher such as `setsid`: what it has started goes on in its place. On Linux, the output ends
 /// when the processes that had the input at the first answer have ended.
 #[derive(Debug)]
-pub(in crate::engine) struct Output<P> {
+pub(in crate::engine) struct ProcessOutput<P> {
     pipe: P,
     /// Set until the output ends.
     #[cfg_attr(not(unix), expect(dead_code, reason = "there is no `poll` of pipes"))]
@@ -74,15 +74,15 @@ impl FirstAnswer {
 
 /// Reports the end of a process to those that watch for it.
 #[derive(Debug)]
-pub(super) struct End(PipeWriter);
+pub(super) struct EndReporter(PipeWriter);
 
 /// The end of a process that is not started yet.
-pub(super) fn end() -> io::Result<(PipeReader, End)> {
+pub(super) fn end() -> io::Result<(PipeReader, EndReporter)> {
     let (reader, writer) = io::pipe()?;
-    Ok((reader, End(writer)))
+    Ok((reader, EndReporter(writer)))
 }
 
-impl End {
+impl EndReporter {
     /// The process has ended.
     pub(super) fn report(mut self, is_success: bool) {
         if is_success {
@@ -92,7 +92,7 @@ impl End {
     }
 }
 
-impl Input {
+impl ProcessInput {
     pub(super) fn new(pipe: ChildStdin) -> Self {
         Self {
             pipe: Arc::new(pipe),
@@ -131,7 +131,7 @@ impl Input {
     }
 }
 
-impl Write for Input {
+impl Write for ProcessInput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         (&*self.pipe).write(bytes)
     }
@@ -141,7 +141,7 @@ impl Write for Input {
     }
 }
 
-impl<P> Output<P> {
+impl<P> ProcessOutput<P> {
     pub(super) fn new(pipe: P, watch: Watch) -> Self {
         Self {
             pipe,
@@ -165,7 +165,7 @@ mod unix {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::io::ioctl_fionread;
 
-    use super::{Output, ProcessEnd, Watch};
+    use super::{ProcessEnd, ProcessOutput, Watch};
     use crate::sys::has_stdin;
 
     /// Minimum age of a process that holds stdin before it counts as the launched program: every
@@ -182,7 +182,7 @@ mod unix {
         tv_nsec: 0,
     };
 
-    impl<P: AsFd> Output<P> {
+    impl<P: AsFd> ProcessOutput<P> {
         /// Waits until the pipe can be read or its output has ended.
         pub(super) fn wait(&mut self) -> io::Result<()> {
             let Some(watch) = &mut self.watch else {
@@ -240,7 +240,7 @@ mod unix {
 }
 
 #[cfg(not(unix))]
-impl<P> Output<P> {
+impl<P> ProcessOutput<P> {
     #[expect(
         clippy::unused_self,
         clippy::unnecessary_wraps,
@@ -261,7 +261,7 @@ pub(in crate::engine) trait Pipe: Read {}
 #[cfg(not(unix))]
 impl<P: Read> Pipe for P {}
 
-impl<P: Pipe> Read for Output<P> {
+impl<P: Pipe> Read for ProcessOutput<P> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.wait()?;
         let Some(left) = &mut self.left else {
@@ -280,15 +280,15 @@ mod tests {
     use super::*;
 
     /// A shell, its input and its output, and what reports its end.
-    fn shell(script: &str) -> (Child, Input, Output<ChildStdout>, End) {
+    fn shell(script: &str) -> (Child, ProcessInput, ProcessOutput<ChildStdout>, EndReporter) {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn().expect("there is a shell");
         let (reader, end) = super::end().expect("there are pipes");
-        let input = Input::new(process.stdin.take().expect("it is a pipe"));
+        let input = ProcessInput::new(process.stdin.take().expect("it is a pipe"));
         let output = process.stdout.take().expect("it is a pipe");
-        let output = Output::new(output, input.watch(reader));
+        let output = ProcessOutput::new(output, input.watch(reader));
         (process, input, output, end)
     }
 

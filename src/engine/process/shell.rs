@@ -12,7 +12,7 @@ use crate::sys::lock;
 use super::group::{Group, Status, spawn, start_guard};
 use super::guard::LEAVES;
 use super::launch::Launch;
-use super::tail::Tail;
+use super::tail::TailBuffer;
 
 /// How long a command may take to exit after SIGTERM, before it is killed.
 const TERM_TIMEOUT: Duration = Duration::from_millis(250);
@@ -24,7 +24,7 @@ const BLOCK: usize = 16 * 1024;
 #[derive(Debug)]
 pub(in crate::engine) struct Shell {
     group: Group,
-    output: Arc<Mutex<Tail>>,
+    output: Arc<Mutex<TailBuffer>>,
 }
 
 impl Shell {
@@ -49,7 +49,7 @@ impl Shell {
         // The builder holds the pipe's write end, which only the command may have.
         drop(process);
         let guard = start_guard(launch, &child, LEAVES, [Stdio::null(), Stdio::null()]);
-        let tail = Arc::new(Mutex::new(Tail::new(keep)));
+        let tail = Arc::new(Mutex::new(TailBuffer::new(keep)));
         let kept = tail.clone();
         let group = Group::new(child, guard, |_| (), move || read_output(output, &kept))?;
         Ok(Self {
@@ -89,7 +89,7 @@ pub(in crate::engine) fn shell(command: &str) -> (&'static str, [&str; 2]) {
     }
 }
 
-fn read_output(mut output: PipeReader, kept: &Mutex<Tail>) {
+fn read_output(mut output: PipeReader, kept: &Mutex<TailBuffer>) {
     let mut block = vec![0; BLOCK];
     loop {
         match output.read(&mut block) {

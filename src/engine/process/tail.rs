@@ -2,14 +2,14 @@
 
 /// A byte buffer that keeps the last bytes.
 #[derive(Debug)]
-pub(super) struct Tail {
+pub(super) struct TailBuffer {
     kept: Vec<u8>,
     limit: usize,
     /// How many bytes were pushed.
     total: u64,
 }
 
-impl Tail {
+impl TailBuffer {
     /// Keeps at least `limit` bytes, and at most twice as many.
     pub(super) fn new(limit: usize) -> Self {
         Self {
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn the_end_is_kept() {
-        let mut tail = Tail::new(6);
+        let mut tail = TailBuffer::new(6);
         assert_eq!(tail.text(9), (String::new(), false));
         for (more, text, cut) in [
             ("abc", "abc", false),
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn invalid_utf8_is_replaced() {
-        let mut tail = Tail::new(6);
+        let mut tail = TailBuffer::new(6);
         tail.push(b"a\xFFb");
         assert_eq!(tail.text(6), ("a\u{FFFD}b".to_owned(), false));
     }

@@ -7,7 +7,7 @@ use crate::protocol::error::{INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST};
 use crate::transport::message::Invalid;
 use crate::transport::pump::{LineSink, pump};
 
-use super::envelope::{self, Envelope, Span};
+use super::envelope::{self, DispatchSpans, Span};
 use super::lane::{Lane, LaneReader, lane};
 use super::port::{Port, own_id};
 
@@ -148,7 +148,7 @@ impl Demultiplexer {
     }
 
     /// Dispatches a response to the side that sent the request.
-    fn response(&mut self, line: &[u8], envelope: &Envelope) {
+    fn response(&mut self, line: &[u8], envelope: &DispatchSpans) {
         let own = envelope.id.as_ref().and_then(|at| {
             let id = std::str::from_utf8(&line[at.clone()]).ok()?;
             own_id(id).map(|id| (at.clone(), id))
@@ -165,7 +165,7 @@ impl Demultiplexer {
     }
 
     /// Handles a message of the successor.
-    fn successor(&mut self, line: &[u8], envelope: &Envelope) {
+    fn successor(&mut self, line: &[u8], envelope: &DispatchSpans) {
         let params = envelope.params.as_ref();
         let wrapped = params.and_then(|params| envelope::unwrap(line, params));
         let Some(id) = &envelope.id else {
@@ -232,7 +232,7 @@ impl Demultiplexer {
 }
 
 /// The id, as JSON text, of the request that is cancelled.
-fn cancelled<'a>(line: &'a [u8], envelope: &Envelope) -> Option<&'a str> {
+fn cancelled<'a>(line: &'a [u8], envelope: &DispatchSpans) -> Option<&'a str> {
     let params = envelope.params.as_ref()?;
     let id = crate::json::member(line, params.start, "requestId")?;
     std::str::from_utf8(&line[id]).ok()

@@ -11,7 +11,7 @@ pub(super) type Span = Range<usize>;
 
 /// The parts of a message that it is dispatched by.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Envelope {
+pub(super) struct DispatchSpans {
     pub(super) id: Option<Span>,
     /// The method's JSON text, quotes included.
     pub(super) method: Option<Span>,
@@ -29,21 +29,21 @@ pub(super) struct Wrapped {
 
 /// Reads a line. `None` if it is not an object, or if a member occurs twice; whether its values are
 /// valid JSON is not checked.
-pub(super) fn read(line: &[u8]) -> Option<Envelope> {
+pub(super) fn read(line: &[u8]) -> Option<DispatchSpans> {
     let (envelope, end) = scan(line)?;
     let rest = line.get(end?..)?;
     rest.iter().all(u8::is_ascii_whitespace).then_some(envelope)
 }
 
 /// Reads what the beginning of a line shows, for a line that is not read to its end.
-pub(super) fn begin(start: &[u8]) -> Envelope {
+pub(super) fn begin(start: &[u8]) -> DispatchSpans {
     scan(start)
         .map(|(envelope, _)| envelope)
         .unwrap_or_default()
 }
 
-fn scan(line: &[u8]) -> Option<(Envelope, Option<usize>)> {
-    let mut envelope = Envelope::default();
+fn scan(line: &[u8]) -> Option<(DispatchSpans, Option<usize>)> {
+    let mut envelope = DispatchSpans::default();
     let mut members = json::members(line, 0)?;
     while let Some(member) = members.member() {
         let part = match &line[member.key] {

@@ -7,7 +7,7 @@ use crate::sys::lock;
 
 /// The write end of a lane. Clones share it.
 #[derive(Clone, Debug)]
-pub(super) struct Lane(Arc<Shared>);
+pub(super) struct Lane(Arc<LaneInner>);
 
 /// The read end of a lane. Dropping it ends the lane.
 #[derive(Debug)]
@@ -19,14 +19,14 @@ pub struct LaneReader {
 }
 
 #[derive(Debug)]
-struct Shared {
+struct LaneInner {
     limit: usize,
-    state: Mutex<State>,
+    state: Mutex<LaneState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LaneState {
     bytes: Vec<u8>,
     ended: bool,
 }
@@ -36,7 +36,7 @@ const KEPT: usize = 1024 * 1024;
 
 /// A lane that accepts bytes while it holds less than `limit` of them.
 pub(super) fn lane(limit: usize) -> (Lane, LaneReader) {
-    let lane = Lane(Arc::new(Shared {
+    let lane = Lane(Arc::new(LaneInner {
         limit,
         state: Mutex::default(),
         changed: Condvar::new(),
@@ -78,12 +78,12 @@ impl Lane {
         self.0.changed.notify_all();
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn wait<'a>(&self, state: MutexGuard<'a, LaneState>) -> MutexGuard<'a, LaneState> {
         let state = self.0.changed.wait(state);
         state.unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LaneState> {
         lock(&self.0.state)
     }
 }

@@ -15,17 +15,17 @@ const AHEAD: usize = 256 * 1024;
 
 /// The connection with the successor. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Port(Arc<Shared>);
+pub struct Port(Arc<PortInner>);
 
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
+struct PortInner {
+    state: Mutex<PortState>,
     /// Notified when the writer is set.
     connected: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PortState {
     writer: Option<Writer>,
     /// The input has ended.
     ended: bool,
@@ -143,7 +143,7 @@ impl Port {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PortState> {
         lock(&self.0.state)
     }
 }

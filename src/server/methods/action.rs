@@ -11,11 +11,11 @@ use crate::sys::SessionId;
 use crate::transport::{IncomingRequest, Responder, Room};
 
 use super::changes::Hold;
-use super::context::Context;
+use super::context::ConnectionContext;
 use super::result;
 
 /// The way in which a request is served.
-pub(super) enum Action {
+pub(super) enum RequestAction {
     /// The result, as JSON text.
     Answer(String),
     /// A session answers.
@@ -43,7 +43,7 @@ pub(super) struct ToSession {
 /// Sends a request with the reply that answers it.
 type Send = Box<dyn FnOnce(&Registry, Reply)>;
 
-impl Action {
+impl RequestAction {
     /// A request to the session `id`, which the client knows as `name`.
     pub(super) fn session(
         id: SessionId,
@@ -83,7 +83,7 @@ impl Action {
     /// Serves the request `method` by this action, or answers with the error.
     pub(super) fn perform(
         action: Result<Self, Error>,
-        context: &Context,
+        context: &ConnectionContext,
         request: IncomingRequest,
     ) {
         let registry = context.registry();
@@ -133,7 +133,7 @@ struct Answering {
 }
 
 impl Answering {
-    fn new(context: &Context, request: IncomingRequest) -> Self {
+    fn new(context: &ConnectionContext, request: IncomingRequest) -> Self {
         let is_unstable = [
             SESSION_ARCHIVE,
             SESSION_UNARCHIVE,
@@ -154,7 +154,7 @@ impl Answering {
     /// Answers when the answer is there, unless the client has gone.
     fn later(
         mut self,
-        context: &Context,
+        context: &ConnectionContext,
         later: impl Future<Output = (Later, Option<Hold>)> + std::marker::Send + 'static,
     ) {
         let busy = context.registry().requests().begin();

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout_at};
 
-use crate::engine::{Asked, Engine, EngineError, Foreign};
+use crate::engine::{AgentListQuery, Engine, EngineError, Foreign};
 use crate::index::{
     Catalog, Filter, ListError, Listed, Order, SessionPage, cursor_after, seal, unseal,
 };
@@ -25,7 +25,7 @@ use crate::sys::{Timestamp, blocking, path};
 
 use super::context::id_of_agents_session;
 use super::list::{invalid_cursor, list_error};
-use super::result::Object;
+use super::result::ResultObject;
 use super::row::RowForm;
 
 /// How long the agent may take.
@@ -48,7 +48,7 @@ pub(super) struct ListRequest {
 
 /// The client's position in the list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Place {
+struct ListPosition {
     /// The number of pages so far, so that no cursor is given out twice.
     page: u32,
     ours: Side<String>,
@@ -85,7 +85,7 @@ fn rank(key: &Key) -> (Reverse<&str>, &str) {
 
 /// An entry of the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
+struct AgentListEntry {
     key: Key,
     text: String,
 }
@@ -94,7 +94,7 @@ struct Entry {
 #[derive(Debug, Default)]
 struct AgentPage {
     source: String,
-    entries: Vec<Entry>,
+    entries: Vec<AgentListEntry>,
     /// The position of the page.
     here: Theirs,
     /// The position of the next one.
@@ -110,7 +110,7 @@ struct AgentPage {
 /// The result of a list.
 pub(super) async fn list(deps: &Arc<Deps>, request: ListRequest) -> Result<String, Error> {
     let place = match &request.cursor {
-        None => Some(Place {
+        None => Some(ListPosition {
             page: 0,
             ours: Side::Start,
             theirs: Side::Start,
@@ -118,7 +118,7 @@ pub(super) async fn list(deps: &Arc<Deps>, request: ListRequest) -> Result<Strin
         }),
         Some(cursor) => unseal(cursor, &request.filter)
             .and_then(|text| serde_json::from_str(&text).ok())
-            .filter(|place: &Place| place.page < PAGES),
+            .filter(|place: &ListPosition| place.page < PAGES),
     };
     let place = place.ok_or_else(invalid_cursor)?;
     let names = deps.engine.agent_names();
@@ -140,7 +140,7 @@ pub(super) async fn list(deps: &Arc<Deps>, request: ListRequest) -> Result<Strin
 async fn ours(
     deps: &Arc<Deps>,
     request: &ListRequest,
-    place: &Place,
+    place: &ListPosition,
 ) -> Result<SessionPage, Error> {
     let cursor = match &place.ours {
         Side::At(cursor) => Some(cursor.clone()),
@@ -186,7 +186,7 @@ async fn theirs(
     names: &[String],
     engine: &dyn Engine,
     request: &ListRequest,
-    place: &Place,
+    place: &ListPosition,
 ) -> AgentPage {
     let mut list = AgentPage::default();
     let mut here = match &place.theirs {
@@ -232,7 +232,7 @@ async fn agent_page(
 ) -> Result<Foreign, EngineError> {
     // The protocol has no list of several folders.
     let one_folder = request.filter.worktrees.iter().flatten().next().is_none();
-    let asked = Asked {
+    let asked = AgentListQuery {
         cwd: request.filter.cwd.clone().filter(|_| one_folder),
         cursor: here.cursor.clone(),
     };
@@ -319,7 +319,7 @@ impl AgentPage {
 }
 
 /// The entries of a page that are usable and were not sent yet, the newest first.
-fn entries(page: &Foreign, filter: &Filter, after: Option<&Key>) -> Vec<Entry> {
+fn entries(page: &Foreign, filter: &Filter, after: Option<&Key>) -> Vec<AgentListEntry> {
     let mut seen = BTreeSet::new();
     let mut entries: Vec<_> = page
         .sessions
@@ -332,7 +332,7 @@ fn entries(page: &Foreign, filter: &Filter, after: Option<&Key>) -> Vec<Entry> {
     entries
 }
 
-fn entry(agent: &str, text: &str, filter: &Filter) -> Option<Entry> {
+fn entry(agent: &str, text: &str, filter: &Filter) -> Option<AgentListEntry> {
     let string = |name: &str| string_member(text, name);
     let id = string("sessionId").filter(|id| id_of_agents_session(agent, id).is_some())?;
     let cwd = string("cwd").filter(|cwd| Path::new(cwd).is_absolute())?;
@@ -354,7 +354,7 @@ fn entry(agent: &str, text: &str, filter: &Filter) -> Option<Entry> {
     };
     let time = prompted.or_else(|| time("updatedAt"));
     let time = time.map(|time| time.to_string()).unwrap_or_default();
-    Some(Entry {
+    Some(AgentListEntry {
         key: (time, id),
         text: text.to_owned(),
     })
@@ -379,8 +379,13 @@ enum One {
 }
 
 /// Takes the newest of both sides until the page is full.
-fn merge(request: &ListRequest, place: Place, ours: SessionPage, theirs: AgentPage) -> Merged {
-    let mut next = Place {
+fn merge(
+    request: &ListRequest,
+    place: ListPosition,
+    ours: SessionPage,
+    theirs: AgentPage,
+) -> Merged {
+    let mut next = ListPosition {
         page: place.page + theirs.pages.max(1),
         ours: place.ours,
         theirs: Side::Done,
@@ -423,7 +428,7 @@ fn merge(request: &ListRequest, place: Place, ours: SessionPage, theirs: AgentPa
     }
     let ends = next.ours == Side::Done && next.theirs == Side::Done;
     // Only a cursor of the agent can make ours too long. Then it is left out.
-    let sealed = |place: &Place| {
+    let sealed = |place: &ListPosition| {
         let text = serde_json::to_string(place).ok()?;
         seal(&text, &request.filter)
     };
@@ -454,7 +459,7 @@ impl Merged {
         let sessions = self.sessions.into_iter().map(|one| match one {
             One::Ours(listed) => form.row(catalog, *listed).to_string(),
             One::Theirs(text) => {
-                let mut entry = Object::of(&text);
+                let mut entry = ResultObject::of(&text);
                 entry.set("source", &source);
                 if form.archives {
                     entry.set_default("archived", false);
@@ -463,7 +468,7 @@ impl Merged {
             }
         });
         let sessions: Vec<_> = sessions.collect();
-        let mut result = Object::default();
+        let mut result = ResultObject::default();
         result.set("sessions", format!("[{}]", sessions.join(",")));
         if let Some(cursor) = self.next {
             result.set("nextCursor", Value::from(cursor));

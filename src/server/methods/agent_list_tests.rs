@@ -42,7 +42,7 @@ fn request(limit: usize) -> ListRequest {
 }
 
 /// Where our page begins, as the catalog would have it.
-fn our_page(ours: &[Listed], place: &Place, request: &ListRequest) -> SessionPage {
+fn our_page(ours: &[Listed], place: &ListPosition, request: &ListRequest) -> SessionPage {
     let after = |cursor: &String| {
         let found =
             |listed: &Listed| cursor_after(&listed.id, &listed.summary, &request.filter) == *cursor;
@@ -62,7 +62,7 @@ fn our_page(ours: &[Listed], place: &Place, request: &ListRequest) -> SessionPag
     }
 }
 
-fn their_page(pages: &[Vec<String>], place: &Place, request: &ListRequest) -> AgentPage {
+fn their_page(pages: &[Vec<String>], place: &ListPosition, request: &ListRequest) -> AgentPage {
     let here = match &place.theirs {
         Side::Start => Theirs::default(),
         Side::At(theirs) => theirs.clone(),
@@ -108,7 +108,7 @@ fn all_pages_together_are_all_sessions_and_each_is_sorted() {
         let mut cursors = BTreeSet::new();
         loop {
             let place = match &request.cursor {
-                None => Place {
+                None => ListPosition {
                     page: 0,
                     ours: Side::Start,
                     theirs: Side::Start,
@@ -151,7 +151,7 @@ fn all_pages_together_are_all_sessions_and_each_is_sorted() {
 
 fn cursor_page(cursor: &str) -> u32 {
     let text = unseal(cursor, &Filter::default()).unwrap();
-    serde_json::from_str::<Place>(&text).unwrap().page
+    serde_json::from_str::<ListPosition>(&text).unwrap().page
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn entries_that_are_no_use_are_left_out() {
 #[test]
 fn an_agent_that_fails_takes_nothing_of_ours_with_it() {
     let ours: Vec<_> = (0..3).map(|n| listed(10 - n)).collect();
-    let start = Place {
+    let start = ListPosition {
         page: 0,
         ours: Side::Start,
         theirs: Side::Start,
@@ -218,7 +218,7 @@ fn an_agent_that_fails_takes_nothing_of_ours_with_it() {
     assert_eq!(merged.sessions.len(), 2);
     assert_eq!(merged.error.as_deref(), Some("it is broken"));
     let text = unseal(&merged.next.unwrap(), &request.filter).unwrap();
-    let next: Place = serde_json::from_str(&text).unwrap();
+    let next: ListPosition = serde_json::from_str(&text).unwrap();
     assert_eq!(next.theirs, Side::Done, "it is not asked again");
     assert!(matches!(next.ours, Side::At(_)));
 }
@@ -226,7 +226,7 @@ fn an_agent_that_fails_takes_nothing_of_ours_with_it() {
 #[test]
 fn an_agents_cursor_that_is_too_long_ends_its_list_only() {
     let ours: Vec<_> = (0..3).map(|n| listed(10 - n)).collect();
-    let start = Place {
+    let start = ListPosition {
         page: 0,
         ours: Side::Start,
         theirs: Side::Start,
@@ -294,7 +294,7 @@ impl Engine for Odd {
         unimplemented!("nobody opens a session")
     }
 
-    fn sessions(&self, asked: Asked) -> BoxFuture<'static, Result<Foreign, EngineError>> {
+    fn sessions(&self, asked: AgentListQuery) -> BoxFuture<'static, Result<Foreign, EngineError>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         if self.hangs {
             return Box::pin(std::future::pending());
@@ -310,7 +310,7 @@ impl Engine for Odd {
 
 #[tokio::test(start_paused = true)]
 async fn an_agent_is_not_waited_for_long_nor_followed_for_ever() {
-    let start = Place {
+    let start = ListPosition {
         page: 0,
         ours: Side::Start,
         theirs: Side::Start,

@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 use crate::protocol::ProtocolVersion;
 use crate::session::Request;
 
-use super::context::Context;
-use super::params::Session;
+use super::context::ConnectionContext;
+use super::params::SessionParams;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -17,8 +17,8 @@ struct Cancelled<'a> {
 }
 
 /// Ends the running turns of a session, if there are any.
-pub(super) fn session(context: &Context, params: &str) {
-    let Ok(session) = serde_json::from_str::<Session>(params) else {
+pub(super) fn session(context: &ConnectionContext, params: &str) {
+    let Ok(session) = serde_json::from_str::<SessionParams>(params) else {
         return;
     };
     if let Some(id) = context.named(&session.session_id) {
@@ -32,7 +32,7 @@ pub(super) fn session(context: &Context, params: &str) {
 }
 
 /// Cancels a request.
-pub(super) fn request(context: &Context, params: &str) {
+pub(super) fn request(context: &ConnectionContext, params: &str) {
     if let Ok(cancelled) = serde_json::from_str::<Cancelled<'_>>(params) {
         let requests = &context.deps().wire.requests;
         requests.cancel(cancelled.request_id.get());

@@ -41,18 +41,18 @@ const HINTED_FOR: Duration = Duration::from_mins(10);
 
 /// The changes that one connection is notified of. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Changes(Arc<Shared>);
+pub(super) struct ListChanges(Arc<ListChangesInner>);
 
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
+struct ListChangesInner {
+    state: Mutex<ListChangesState>,
     /// Notified when a change waits.
     wake: Notify,
 }
 
 /// The subscriptions of a client, and the changes for them.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct ListChangesState {
     /// Changed sessions that were not looked at yet.
     pub(super) waiting: BTreeSet<SessionId>,
     /// Whether more has changed than can wait.
@@ -62,7 +62,7 @@ pub(super) struct State {
     /// How many subscriptions are not answered yet; nothing is sent meanwhile.
     pub(super) paused: usize,
     /// How sessions looked that the client was sent.
-    pub(super) known: BTreeMap<SessionId, Known>,
+    pub(super) known: BTreeMap<SessionId, KnownSession>,
     pub(super) subscriptions: BTreeMap<String, Subscription>,
     /// The folders whose lists the client has read, without other subscriptions.
     pub(super) hints: BTreeMap<String, Hint>,
@@ -75,7 +75,7 @@ pub(super) struct State {
 
 /// A session as the client knows it.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct KnownSession {
     /// Identifies how it looks.
     look: u64,
     cwd: String,
@@ -103,7 +103,7 @@ pub(super) struct Hint {
     pub(super) is_due: bool,
 }
 
-impl Changes {
+impl ListChanges {
     /// Subscribes to changes of this list. Returns the subscription's id; none if there are too
     /// many.
     pub(super) fn subscribe(
@@ -256,12 +256,12 @@ impl Changes {
         self.0.wake.notified().await;
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, ListChangesState> {
         lock(&self.0.state)
     }
 }
 
-impl State {
+impl ListChangesState {
     fn is_unused(&self) -> bool {
         self.subscriptions.is_empty() && self.hints.is_empty()
     }
@@ -282,7 +282,7 @@ impl State {
         if self.known.len() >= MOST_KNOWN {
             self.known.clear();
         }
-        let known = Known {
+        let known = KnownSession {
             look,
             cwd: listed.summary.cwd.clone(),
             state,
@@ -294,13 +294,13 @@ impl State {
 
     /// Sessions at work in other processes: if one dies, no file changes.
     pub(super) fn at_work(&self) -> Vec<SessionId> {
-        let at_work = |known: &Known| known.state != Activity::Idle;
+        let at_work = |known: &KnownSession| known.state != Activity::Idle;
         let known = self.known.iter().filter(|(_, known)| at_work(known));
         known.map(|(id, _)| id.clone()).collect()
     }
 }
 
-impl Known {
+impl KnownSession {
     /// The working directory.
     pub(super) fn cwd(&self) -> &str {
         &self.cwd
@@ -324,7 +324,7 @@ fn look(listed: &Listed, state: Activity) -> u64 {
 /// While it lives, the client is not notified of a session, or of any.
 #[derive(Debug)]
 pub(super) struct Hold {
-    changes: Changes,
+    changes: ListChanges,
     id: Option<SessionId>,
 }
 
@@ -343,9 +343,9 @@ impl Drop for Hold {
     }
 }
 
-impl fmt::Debug for State {
+impl fmt::Debug for ListChangesState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("State")
+        f.debug_struct("ListChangesState")
             .field("subscriptions", &self.subscriptions)
             .finish_non_exhaustive()
     }
@@ -359,8 +359,8 @@ mod tests {
     use crate::sys::Ids;
     use crate::sys::ids::RandomIds;
 
-    fn subscribed() -> Changes {
-        let changes = Changes::default();
+    fn subscribed() -> ListChanges {
+        let changes = ListChanges::default();
         let subscription = Subscription {
             scope: Filter::default(),
             form: RowForm::default(),
@@ -387,7 +387,7 @@ mod tests {
 
     #[test]
     fn nothing_waits_without_a_subscription() {
-        let changes = Changes::default();
+        let changes = ListChanges::default();
         changes.note(Some(RandomIds.session()));
         changes.note(None);
         let state = changes.lock();

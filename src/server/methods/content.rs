@@ -16,7 +16,7 @@ const BLOCKS: usize = 10_000;
 
 /// Checks a `prompt` array. The error names the field that is wrong.
 pub(super) fn check(prompt: &str) -> Result<(), String> {
-    let Blocks(blocks) = decode_at(prompt, "prompt")?;
+    let PromptBlocks(blocks) = decode_at(prompt, "prompt")?;
     if blocks.len() > BLOCKS {
         return Err(format!(
             "`prompt` has more than {BLOCKS} content blocks, the most that a prompt may have"
@@ -31,13 +31,13 @@ pub(super) fn check(prompt: &str) -> Result<(), String> {
     Ok(())
 }
 
-struct Blocks<'a>(Vec<&'a RawValue>);
+struct PromptBlocks<'a>(Vec<&'a RawValue>);
 
-impl<'de> Deserialize<'de> for Blocks<'de> {
+impl<'de> Deserialize<'de> for PromptBlocks<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Each;
         impl<'de> Visitor<'de> for Each {
-            type Value = Blocks<'de>;
+            type Value = PromptBlocks<'de>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an array of content blocks")
             }
@@ -49,7 +49,7 @@ impl<'de> Deserialize<'de> for Blocks<'de> {
                         blocks.push(block);
                     }
                 }
-                Ok(Blocks(blocks))
+                Ok(PromptBlocks(blocks))
             }
         }
         deserializer.deserialize_seq(Each)
@@ -57,19 +57,19 @@ impl<'de> Deserialize<'de> for Blocks<'de> {
 }
 
 /// A JSON object whose members do not matter.
-struct Object;
+struct AnyObject;
 
-impl<'de> Deserialize<'de> for Object {
+impl<'de> Deserialize<'de> for AnyObject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Any;
         impl<'de> Visitor<'de> for Any {
-            type Value = Object;
+            type Value = AnyObject;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Object)
+                Ok(AnyObject)
             }
         }
         deserializer.deserialize_map(Any)
@@ -78,7 +78,7 @@ impl<'de> Deserialize<'de> for Object {
 
 mod block {
     //! The members that the schema types, block by block.
-    use super::{Cow, Object, RawValue};
+    use super::{AnyObject, Cow, RawValue};
     use serde::Deserialize;
 
     #[derive(Deserialize)]
@@ -96,7 +96,7 @@ mod block {
         #[serde(default, rename = "priority")]
         _priority: Option<f64>,
         #[serde(default, rename = "_meta")]
-        _meta: Option<Object>,
+        _meta: Option<AnyObject>,
     }
 
     #[derive(Deserialize)]
@@ -104,11 +104,11 @@ mod block {
         #[serde(default, borrow)]
         pub(super) annotations: Option<Annotations<'a>>,
         #[serde(default, rename = "_meta")]
-        _meta: Option<Object>,
+        _meta: Option<AnyObject>,
     }
 
     #[derive(Deserialize)]
-    pub(super) struct Text<'a> {
+    pub(super) struct TextContent<'a> {
         #[serde(borrow, rename = "text")]
         _text: Cow<'a, str>,
     }
@@ -125,7 +125,7 @@ mod block {
     }
 
     #[derive(Deserialize)]
-    pub(super) struct Link<'a> {
+    pub(super) struct ResourceLink<'a> {
         #[serde(borrow, rename = "name")]
         _name: Cow<'a, str>,
         #[serde(borrow, rename = "uri")]
@@ -141,7 +141,7 @@ mod block {
     }
 
     #[derive(Deserialize)]
-    pub(super) struct Resource<'a> {
+    pub(super) struct EmbeddedResource<'a> {
         #[serde(borrow)]
         pub(super) resource: &'a RawValue,
     }
@@ -157,7 +157,7 @@ mod block {
         #[serde(default, borrow, rename = "mimeType")]
         _mime_type: Option<Cow<'a, str>>,
         #[serde(default, rename = "_meta")]
-        _meta: Option<Object>,
+        _meta: Option<AnyObject>,
     }
 }
 
@@ -167,11 +167,11 @@ fn check_block(json: &str, place: &str) -> Result<(), String> {
     }
     let tag: block::Tag<'_> = decode_at(json, place)?;
     match tag.tag.as_ref() {
-        "text" => decode_at::<block::Text<'_>>(json, place).map(drop)?,
+        "text" => decode_at::<block::TextContent<'_>>(json, place).map(drop)?,
         "image" | "audio" => decode_at::<block::Media<'_>>(json, place).map(drop)?,
-        "resource_link" => decode_at::<block::Link<'_>>(json, place).map(drop)?,
+        "resource_link" => decode_at::<block::ResourceLink<'_>>(json, place).map(drop)?,
         "resource" => {
-            let resource: block::Resource<'_> = decode_at(json, place)?;
+            let resource: block::EmbeddedResource<'_> = decode_at(json, place)?;
             let place = format!("{place}.resource");
             if !resource.resource.get().starts_with('{') {
                 return Err(format!("`{place}` must be an object"));

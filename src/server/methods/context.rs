@@ -12,28 +12,28 @@ use crate::session::{Deps, Refusal, Registry};
 use crate::sys::{SessionId, blocking, lock, with_causes};
 use crate::transport::Responder;
 
-use super::changes::Changes;
+use super::changes::ListChanges;
 use super::params::session_id;
-use super::workspace::Servers;
+use super::workspace::McpServersRule;
 
 /// The longest id of another agent that is accepted, in bytes.
 const AGENT_ID_LIMIT: usize = 256;
 
 /// A connection, of either version of the protocol. Clones share it.
 #[derive(Clone, Debug)]
-pub(in crate::server) struct Context(Arc<Shared>);
+pub(in crate::server) struct ConnectionContext(Arc<ConnectionInner>);
 
 #[derive(Debug)]
-struct Shared {
+struct ConnectionInner {
     registry: Registry,
     error_form: ErrorForm,
     /// The changes in lists that the client is notified of.
-    changes: Changes,
+    changes: ListChanges,
     /// Sessions that clients know by another id: the wrapped agent's.
     names: Mutex<HashMap<String, SessionId>>,
 }
 
-impl Context {
+impl ConnectionContext {
     /// A connection that serves these sessions in this version.
     pub(in crate::server) fn new(registry: Registry, version: ProtocolVersion) -> Self {
         let identity = registry.client().identity.as_ref();
@@ -42,10 +42,10 @@ impl Context {
             version,
             reader: reader.unwrap_or_default(),
         };
-        Self(Arc::new(Shared {
+        Self(Arc::new(ConnectionInner {
             registry,
             error_form,
-            changes: Changes::default(),
+            changes: ListChanges::default(),
             names: Mutex::default(),
         }))
     }
@@ -63,7 +63,7 @@ impl Context {
         self.0.error_form
     }
 
-    pub(super) fn changes(&self) -> &Changes {
+    pub(super) fn changes(&self) -> &ListChanges {
         &self.0.changes
     }
 
@@ -85,11 +85,11 @@ impl Context {
     }
 
     /// How a request names MCP servers, if its parameters in version 1 have them like this.
-    pub(super) fn servers(&self, version_1: Servers) -> Servers {
+    pub(super) fn servers(&self, version_1: McpServersRule) -> McpServersRule {
         match self.version() {
             ProtocolVersion::V1 => version_1,
-            ProtocolVersion::V2 if self.is_native() => Servers::Native,
-            ProtocolVersion::V2 => Servers::Typed,
+            ProtocolVersion::V2 if self.is_native() => McpServersRule::Native,
+            ProtocolVersion::V2 => McpServersRule::Typed,
         }
     }
 

@@ -4,12 +4,12 @@ use crate::protocol::meta::{FORCE, is_set};
 use crate::server::error::Error;
 use crate::session::Request;
 
-use super::action::Action;
-use super::context::Context;
-use super::params::{ID_LIMIT, Session, decode};
+use super::action::RequestAction;
+use super::context::ConnectionContext;
+use super::params::{ID_LIMIT, SessionParams, decode};
 
-pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
-    let name = decode::<Session>(params)?.session_id;
+pub(super) fn serve(context: &ConnectionContext, params: &str) -> Result<RequestAction, Error> {
+    let name = decode::<SessionParams>(params)?.session_id;
     match context.find(&name) {
         Ok(id) if !context.wraps_agent() || context.exists(&id) => {
             let request = if is_set(params, FORCE) {
@@ -17,7 +17,7 @@ pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
             } else {
                 Request::Delete
             };
-            return Ok(Action::session(id, name, request));
+            return Ok(RequestAction::session(id, name, request));
         }
         // The session may exist, so it must not be reported as deleted.
         Err(error) if !error.is_not_found() => return Err(error),
@@ -29,10 +29,10 @@ pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
         _ => {}
     }
     if !context.wraps_agent() {
-        return Ok(Action::Answer("{}".to_owned()));
+        return Ok(RequestAction::Answer("{}".to_owned()));
     }
     let deleted = context.deps().engine.delete(&name);
-    Ok(Action::Later(Box::pin(async move {
+    Ok(RequestAction::Later(Box::pin(async move {
         let deleted = deleted.await.map(|()| "{}".to_owned());
         (deleted.map_err(Error::from), None)
     })))

@@ -11,20 +11,20 @@ use crate::protocol::method::{
 use crate::server::error::{self, Error};
 use crate::transport::IncomingRequest;
 
-use super::action::Action;
-use super::context::Context;
+use super::action::RequestAction;
+use super::context::ConnectionContext;
 use super::{
     cancel, delete, fork, forward, get, list, open, prompt, search, session, session_index,
     settings, subscribe,
 };
 
 /// Serves a request. Returns at once: what takes time is done elsewhere and answered later.
-pub(in crate::server) fn request(context: &Context, request: IncomingRequest) {
+pub(in crate::server) fn request(context: &ConnectionContext, request: IncomingRequest) {
     let action = action(context, &request);
-    Action::perform(action, context, request);
+    RequestAction::perform(action, context, request);
 }
 
-fn action(context: &Context, request: &IncomingRequest) -> Result<Action, Error> {
+fn action(context: &ConnectionContext, request: &IncomingRequest) -> Result<RequestAction, Error> {
     let (version, params) = (context.version(), request.params.as_str());
     let is_persistent = context.is_persistent();
     if context.has_session_index()
@@ -95,7 +95,7 @@ fn action(context: &Context, request: &IncomingRequest) -> Result<Action, Error>
 }
 
 /// Serves a notification. One that is unknown or invalid is ignored, as JSON-RPC has it.
-pub(in crate::server) fn notification(context: &Context, method: &str, params: &str) {
+pub(in crate::server) fn notification(context: &ConnectionContext, method: &str, params: &str) {
     match method {
         SESSION_CANCEL => cancel::session(context, params),
         CANCEL_REQUEST => cancel::request(context, params),

@@ -10,11 +10,11 @@ use crate::server::error::{self, Error};
 use crate::session::{Refusal, Registry, Reply, Request};
 use crate::sys::SessionId;
 
-use super::action::Action;
-use super::context::Context;
+use super::action::RequestAction;
+use super::context::ConnectionContext;
 use super::open::find;
 use super::params::{ID_LIMIT, decode};
-use super::workspace::{Servers, existing};
+use super::workspace::{McpServersRule, existing};
 
 #[derive(Deserialize)]
 struct Params {
@@ -27,18 +27,18 @@ struct Params {
 #[derive(Deserialize)]
 struct Meta {
     #[serde(default)]
-    rejoin: Option<Own>,
+    rejoin: Option<ForkPoint>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Own {
+struct ForkPoint {
     #[serde(default)]
     message_id: Option<String>,
 }
 
-pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
-    let mut config = existing(params, context.servers(Servers::Optional))?;
+pub(super) fn serve(context: &ConnectionContext, params: &str) -> Result<RequestAction, Error> {
+    let mut config = existing(params, context.servers(McpServersRule::Optional))?;
     let wanted = decode::<Params>(params)?;
     if wanted.cursor_id.is_some() {
         // A fork of the whole session would have more than the client wants.
@@ -58,7 +58,7 @@ pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
     config.name = id.to_string();
     let (name, source_name) = (config.name.clone(), from.name.clone());
     let hold = context.changes().hold(Some(&id));
-    Ok(Action::fork(
+    Ok(RequestAction::fork(
         name,
         source_name,
         hold,

@@ -8,12 +8,15 @@ use crate::server::error::Error;
 use crate::session::Request as SessionRequest;
 use crate::transport::IncomingRequest;
 
-use super::action::Action;
-use super::context::Context;
+use super::action::RequestAction;
+use super::context::ConnectionContext;
 
 /// Forwards a request to the wrapped agent. One about a session goes through that session, so that
 /// it is served in order with its other requests.
-pub(super) fn request(context: &Context, request: &IncomingRequest) -> Result<Action, Error> {
+pub(super) fn request(
+    context: &ConnectionContext,
+    request: &IncomingRequest,
+) -> Result<RequestAction, Error> {
     let IncomingRequest {
         method,
         params,
@@ -31,7 +34,7 @@ pub(super) fn request(context: &Context, request: &IncomingRequest) -> Result<Ac
     let engine = &context.deps().engine;
     // Sent before what the client sends next, if the agent runs.
     let call = begun(engine.call(context.caller(responder), method, params, cancelled));
-    Ok(Action::Later(Box::pin(async move {
+    Ok(RequestAction::Later(Box::pin(async move {
         (call.await.map_err(Error::from), None)
     })))
 }
@@ -47,14 +50,14 @@ fn in_v1(version: ProtocolVersion, method: &str) -> &str {
 
 /// Has the engine of the session that the client knows as `name` serve a request.
 pub(super) fn to_session(
-    context: &Context,
+    context: &ConnectionContext,
     name: String,
     method: &str,
     params: &str,
-) -> Result<Action, Error> {
+) -> Result<RequestAction, Error> {
     let id = context.find(&name)?;
     let (method, params) = (method.to_owned(), params.to_owned());
-    Ok(Action::session(id, name, move |reply| {
+    Ok(RequestAction::session(id, name, move |reply| {
         SessionRequest::Call {
             reply,
             method,
@@ -64,7 +67,7 @@ pub(super) fn to_session(
 }
 
 /// Forwards a notification.
-pub(super) fn notification(context: &Context, method: &str, params: &str) {
+pub(super) fn notification(context: &ConnectionContext, method: &str, params: &str) {
     let Some(name) = string_member(params, "sessionId") else {
         return context.deps().engine.notify(method, params);
     };

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::Asked;
+use crate::engine::AgentListQuery;
 use crate::history::entry::{entry, messages};
 use crate::history::query::{Begin, TurnsQuery};
 use crate::history::{TurnPosition, TurnsError, count, page};
@@ -15,17 +15,20 @@ use crate::store::LogReader;
 use crate::sys::SessionId;
 use crate::transport::{IncomingRequest, Load};
 
-use super::action::Action;
+use super::action::RequestAction;
 use super::agent_list::{PAGES, TIMEOUT};
-use super::context::Context;
+use super::context::ConnectionContext;
 use super::fork::imported;
 use super::get_part::{Params, Wanted};
 use super::open::find;
 use super::params::decode;
 use super::result::damage;
-use super::workspace::{Servers, existing};
+use super::workspace::{McpServersRule, existing};
 
-pub(super) fn serve(context: &Context, request: &IncomingRequest) -> Result<Action, Error> {
+pub(super) fn serve(
+    context: &ConnectionContext,
+    request: &IncomingRequest,
+) -> Result<RequestAction, Error> {
     let mut params = decode::<Params>(&request.params)?;
     let (id, import) = find(context, &params.session_id)?;
     let wanted = Wanted::of(&mut params, &id).map_err(error::invalid_params)?;
@@ -36,7 +39,7 @@ pub(super) fn serve(context: &Context, request: &IncomingRequest) -> Result<Acti
     };
     let registry = context.registry().clone();
     let cancellation = request.responder.cancellation();
-    Ok(Action::Later(Box::pin(async move {
+    Ok(RequestAction::Later(Box::pin(async move {
         // Earlier requests have at least begun.
         registry.barrier().await;
         let deps = registry.deps().clone();
@@ -56,7 +59,7 @@ pub(super) fn serve(context: &Context, request: &IncomingRequest) -> Result<Acti
             Err(full) => return (Err(error::overloaded(full)), None),
         };
         let read = tokio::task::spawn_blocking(move || {
-            let session = Read {
+            let session = SessionReading {
                 deps: &deps,
                 id: &id,
                 name: &name,
@@ -77,7 +80,7 @@ async fn import_from_agent(registry: &Registry, id: &SessionId, name: &str) -> R
         return Err(error::not_found(name));
     };
     let params = json!({ "sessionId": name, "cwd": cwd, "mcpServers": [] });
-    let config = existing(&params.to_string(), Servers::Optional)?;
+    let config = existing(&params.to_string(), McpServersRule::Optional)?;
     if let Ok(Err(refusal)) = imported(registry, id, config).await {
         return Err(error::refused(name, refusal));
     }
@@ -93,7 +96,7 @@ async fn folder(deps: &Deps, name: &str) -> Option<String> {
     let until = Instant::now() + TIMEOUT;
     let mut cursor = None;
     for _ in 0..PAGES {
-        let asked = Asked {
+        let asked = AgentListQuery {
             cwd: None,
             cursor: cursor.clone(),
         };
@@ -112,7 +115,7 @@ async fn folder(deps: &Deps, name: &str) -> Option<String> {
 }
 
 /// A session that is being read.
-pub(super) struct Read<'a> {
+pub(super) struct SessionReading<'a> {
     pub(super) deps: &'a Deps,
     pub(super) id: &'a SessionId,
     /// Its name for the client.
@@ -120,7 +123,7 @@ pub(super) struct Read<'a> {
     pub(super) cancelled: &'a dyn Fn() -> bool,
 }
 
-impl Read<'_> {
+impl SessionReading<'_> {
     /// The result, as text: it contains content as it is in the log.
     fn read(&self, wanted: &Wanted) -> Result<String, Error> {
         if (self.cancelled)() {

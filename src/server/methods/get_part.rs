@@ -9,7 +9,7 @@ use crate::server::error::{self, Error};
 use crate::sources::import::ImportError;
 use crate::sys::{SessionId, with_causes};
 
-use super::get::{Read, stopped, with_text};
+use super::get::{SessionReading, stopped, with_text};
 use super::params::Integer;
 
 #[derive(Deserialize)]
@@ -83,7 +83,7 @@ impl Wanted {
     }
 }
 
-impl Read<'_> {
+impl SessionReading<'_> {
     /// A tool call with all that it was given and returned, and where its records are in the file of
     /// the tool that has the conversation.
     pub(super) fn call(&self, id: &str) -> Result<String, Error> {

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::engine::relay::{Greeted, Introduction, Patience};
+use crate::engine::relay::{InitializeOutcome, Introduction, Patience};
 use crate::engine::{ClientCapabilities, EngineError};
 use crate::json;
 use crate::protocol::{ClientView, ProtocolVersion, jetbrains, v2};
@@ -16,8 +16,8 @@ use crate::server::error::{self, Error};
 use crate::session::{Client, Deps};
 use crate::transport::Responder;
 
-use super::context::Context;
-use super::result::Object;
+use super::context::ConnectionContext;
+use super::result::ResultObject;
 
 /// How long a wrapped agent may take to answer after the client has ended its input.
 const AGENT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -33,7 +33,7 @@ struct Params<'a> {
 }
 
 #[derive(Deserialize)]
-struct Info<'a> {
+struct ClientInfo<'a> {
     #[serde(borrow, default)]
     name: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -92,7 +92,7 @@ fn check_info(params: &str) -> Result<(), &'static str> {
     let Ok(Params { info: Some(info) }) = serde_json::from_str(params) else {
         return Err("`info` is missing");
     };
-    let Ok(info) = serde_json::from_str::<Info<'_>>(info.get()) else {
+    let Ok(info) = serde_json::from_str::<ClientInfo<'_>>(info.get()) else {
         return Err("`info` must be an object");
     };
     let is_string = |value: &RawValue| value.get().starts_with('"');
@@ -107,7 +107,7 @@ fn check_info(params: &str) -> Result<(), &'static str> {
 
 /// Answers `initialize`. Returns whether with a result.
 pub(in crate::server) async fn initialize(
-    context: &Context,
+    context: &ConnectionContext,
     params: String,
     responder: Responder,
 ) -> bool {
@@ -131,9 +131,9 @@ pub(in crate::server) async fn initialize(
             },
         };
         match ask_agent(deps, asked).await {
-            Greeted::Answered(Ok(agents)) => Ok(with_agent(deps, version, &agents, &own)),
-            Greeted::Answered(Err(refused)) => Err(Error::from(refused)),
-            Greeted::Unavailable(failed) => Ok(without_agent(&failed, own).to_string()),
+            InitializeOutcome::Answered(Ok(agents)) => Ok(with_agent(deps, version, &agents, &own)),
+            InitializeOutcome::Answered(Err(refused)) => Err(Error::from(refused)),
+            InitializeOutcome::Unavailable(failed) => Ok(without_agent(&failed, own).to_string()),
         }
     } else {
         Ok(own.to_string())
@@ -154,7 +154,7 @@ pub(in crate::server) async fn initialize(
 /// A result that declares JetBrains' session index.
 fn with_session_index(result: &str) -> String {
     let meta = jetbrains::declare_index(json::text_member(result, "_meta"));
-    let mut result = Object::of(result);
+    let mut result = ResultObject::of(result);
     result.set("_meta", meta);
     result.text()
 }
@@ -215,7 +215,7 @@ fn own_result(deps: &Deps, version: ProtocolVersion) -> Value {
 
 /// Forwards `initialize` to the wrapped agent. An agent that does not answer a client that is gone
 /// is ended, unless it has other clients.
-async fn ask_agent(deps: &Deps, introduction: Introduction) -> Greeted {
+async fn ask_agent(deps: &Deps, introduction: Introduction) -> InitializeOutcome {
     let mut answer = deps.engine.initialize(introduction);
     if deps.shares_engine {
         return answer.await;
@@ -260,11 +260,11 @@ const UNSTABLE: [&str; 5] = [ALIASES, "archive", "fork", "status", "title"];
 /// The agent's result, verbatim, with what rejoin adds.
 fn merge(agents: &str, own: &Value, is_persistent: bool) -> String {
     let member = |name| json::text_member(agents, name).unwrap_or_default();
-    let mut result = Object::of(agents);
-    let mut capabilities = Object::of(member("agentCapabilities"));
+    let mut result = ResultObject::of(agents);
+    let mut capabilities = ResultObject::of(member("agentCapabilities"));
     let session = json::text_member(member("agentCapabilities"), "sessionCapabilities");
-    let mut session = Object::of(session.unwrap_or_default());
-    let mut meta = Object::of(member("_meta"));
+    let mut session = ResultObject::of(session.unwrap_or_default());
+    let mut meta = ResultObject::of(member("_meta"));
     let own_capabilities = &own["agentCapabilities"];
     if is_persistent {
         capabilities.set("loadSession", true);
@@ -296,7 +296,7 @@ fn merge(agents: &str, own: &Value, is_persistent: bool) -> String {
     let note = &own_capabilities["_meta"]["rejoin"];
     if !note.is_null() {
         let notes = json::text_member(member("agentCapabilities"), "_meta");
-        let mut notes = Object::of(notes.unwrap_or_default());
+        let mut notes = ResultObject::of(notes.unwrap_or_default());
         notes.set("rejoin", note);
         capabilities.set("_meta", notes.text());
     }
@@ -312,12 +312,12 @@ fn merge(agents: &str, own: &Value, is_persistent: bool) -> String {
 }
 
 /// Adds to an agent's session capabilities what our own lists can do.
-fn add_to_list(session: &mut Object, own: &Value) {
+fn add_to_list(session: &mut ResultObject, own: &Value) {
     let parts = own["list"].as_object();
     if let Some(parts) = parts.filter(|parts| !parts.is_empty()) {
         let agents = session.text();
         let agents = json::text_member(&agents, "list").unwrap_or_default();
-        let mut list = Object::of(agents);
+        let mut list = ResultObject::of(agents);
         for (name, part) in parts {
             list.set_default(name, part);
         }
@@ -328,12 +328,12 @@ fn add_to_list(session: &mut Object, own: &Value) {
 /// The result of an agent of version 2, verbatim, with what rejoin adds.
 fn merge_native(agents: &str, own: &Value, is_persistent: bool, has_aliases: bool) -> String {
     let member = |name| json::text_member(agents, name).unwrap_or_default();
-    let mut result = Object::of(agents);
-    let mut capabilities = Object::of(member("capabilities"));
+    let mut result = ResultObject::of(agents);
+    let mut capabilities = ResultObject::of(member("capabilities"));
     let part = |name| json::text_member(member("capabilities"), name).unwrap_or_default();
-    let mut session = Object::of(part("session"));
-    let mut notes = Object::of(part("_meta"));
-    let mut meta = Object::of(member("_meta"));
+    let mut session = ResultObject::of(part("session"));
+    let mut notes = ResultObject::of(part("_meta"));
+    let mut meta = ResultObject::of(member("_meta"));
     let own_capabilities = &own["capabilities"];
     if is_persistent {
         session.set_default("delete", "{}");

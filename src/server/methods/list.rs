@@ -21,9 +21,9 @@ use crate::sys::worktrees::counterparts;
 use crate::sys::{blocking, with_causes};
 use crate::transport::Load;
 
-use super::action::{Action, Later};
+use super::action::{Later, RequestAction};
 use super::agent_list;
-use super::context::Context;
+use super::context::ConnectionContext;
 use super::list_v2::{from_v2, in_v2};
 use super::params::{Integer, decode};
 use super::row::RowForm;
@@ -59,12 +59,12 @@ enum ArchivedParam {
     Name(String),
 }
 
-pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
+pub(super) fn serve(context: &ConnectionContext, params: &str) -> Result<RequestAction, Error> {
     let listing = Listing::read(context, params)?;
     let registry = context.registry().clone();
     let hears = registry.client().hears_of_lists && context.offers("list.changes");
     let changes = context.changes().clone();
-    Ok(Action::Later(Box::pin(async move {
+    Ok(RequestAction::Later(Box::pin(async move {
         if hears && listing.cursor.is_none() && listing.cwd.is_some() {
             changes.hint(&registry, listing.filter(registry.deps()));
         }
@@ -85,7 +85,7 @@ pub(super) struct Listing {
 
 impl Listing {
     /// Decodes the parameters.
-    pub(super) fn read(context: &Context, original: &str) -> Result<Self, Error> {
+    pub(super) fn read(context: &ConnectionContext, original: &str) -> Result<Self, Error> {
         let form = RowForm::of(context);
         let params = match form.version {
             ProtocolVersion::V1 => Cow::Borrowed(original),

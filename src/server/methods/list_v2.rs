@@ -2,7 +2,7 @@
 
 use crate::json;
 
-use super::result::Object;
+use super::result::ResultObject;
 
 /// The members of a session that version 2 defines.
 const V2_MEMBERS: [&str; 14] = [
@@ -57,8 +57,8 @@ pub(super) fn row_in_v2(row: &str) -> String {
 }
 
 /// An object whose members are in `_meta.rejoin`, except these.
-fn move_to_meta(object: &str, own: &[&str]) -> Object {
-    let (mut shown, mut others) = (Object::default(), Vec::new());
+fn move_to_meta(object: &str, own: &[&str]) -> ResultObject {
+    let (mut shown, mut others) = (ResultObject::default(), Vec::new());
     for (name, value) in json::text_members(object) {
         if own.contains(&name.as_str()) {
             shown.set(&name, value);
@@ -70,11 +70,11 @@ fn move_to_meta(object: &str, own: &[&str]) -> Object {
         return shown;
     }
     let meta = json::text_member(object, "_meta").unwrap_or_default();
-    let mut notes = Object::of(json::text_member(meta, "rejoin").unwrap_or_default());
+    let mut notes = ResultObject::of(json::text_member(meta, "rejoin").unwrap_or_default());
     for (name, value) in others {
         notes.set(&name, value);
     }
-    let mut meta = Object::of(meta);
+    let mut meta = ResultObject::of(meta);
     meta.set("rejoin", notes.text());
     shown.set("_meta", meta.text());
     shown

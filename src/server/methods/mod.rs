@@ -30,6 +30,6 @@ mod session_index;
 mod settings;
 mod workspace;
 
-pub(super) use context::Context;
+pub(super) use context::ConnectionContext;
 pub(super) use dispatch::{notification, request};
 pub(super) use initialize::{check_repeated, choose_version, client, initialize};

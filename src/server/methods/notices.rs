@@ -16,7 +16,7 @@ use crate::session::Registry;
 use crate::sys::worktrees::counterparts;
 use crate::sys::{Disk, SessionId, Timestamp};
 
-use super::changes::{Changes, Subscription};
+use super::changes::{ListChanges, Subscription};
 use super::row::RowForm;
 
 /// How long changes are gathered.
@@ -34,7 +34,7 @@ const CHECK_OFTEN: Duration = Duration::from_secs(2);
 /// The task of one connection.
 #[derive(Debug)]
 pub(super) struct Notices {
-    changes: Changes,
+    changes: ListChanges,
     registry: Registry,
     /// When the next check is due.
     check_at: Instant,
@@ -48,12 +48,12 @@ pub(super) struct Notices {
 type Looked = (SessionId, ObservedSession, Activity);
 
 /// The folders in whose lists a session was, as far as the client was sent it, and is now.
-struct Folders<'a> {
+struct FolderChange<'a> {
     before: Option<&'a str>,
     now: Option<&'a str>,
 }
 
-impl Folders<'_> {
+impl FolderChange<'_> {
     /// Whether a list with this scope may have changed. Where the session was is unknown if the client
     /// was not sent it.
     fn concern(&self, scope: &Filter) -> bool {
@@ -78,7 +78,7 @@ struct Batch {
 }
 
 impl Notices {
-    pub(super) fn new(changes: Changes, registry: Registry) -> Self {
+    pub(super) fn new(changes: ListChanges, registry: Registry) -> Self {
         Self {
             changes,
             registry,
@@ -238,7 +238,7 @@ impl Notices {
                     None => drop(state.known.remove(&id)),
                 }
                 let cwd = listed.as_ref().map(|listed| listed.summary.cwd.as_str());
-                let folders = Folders {
+                let folders = FolderChange {
                     before: before.as_deref(),
                     now: cwd,
                 };

@@ -10,29 +10,33 @@ use crate::server::error::{self, Error};
 use crate::session::{Refusal, Registry, Reply, Request};
 use crate::sys::SessionId;
 
-use super::action::Action;
-use super::context::Context;
+use super::action::RequestAction;
+use super::context::ConnectionContext;
 use super::params::decode;
-use super::workspace::{Servers, existing, fresh};
+use super::workspace::{McpServersRule, existing, fresh};
 
 /// Creates a session.
-pub(super) fn new(context: &Context, params: &str) -> Result<Action, Error> {
-    let mut config = fresh(params, context.servers(Servers::Required))?;
+pub(super) fn new(context: &ConnectionContext, params: &str) -> Result<RequestAction, Error> {
+    let mut config = fresh(params, context.servers(McpServersRule::Required))?;
     let id = context.deps().sys.ids.session();
     config.name = id.to_string();
     let name = config.name.clone();
-    Ok(Action::session(id, name, |reply| {
+    Ok(RequestAction::session(id, name, |reply| {
         Request::New(reply, config)
     }))
 }
 
 /// Replays a session, and goes on with it.
-pub(super) fn load(context: &Context, params: &str) -> Result<Action, Error> {
-    open(context, existing(params, Servers::Required)?, Replay::All)
+pub(super) fn load(context: &ConnectionContext, params: &str) -> Result<RequestAction, Error> {
+    open(
+        context,
+        existing(params, McpServersRule::Required)?,
+        ReplayRange::All,
+    )
 }
 
 /// Goes on with a session, without a replay.
-pub(super) fn resume(context: &Context, params: &str) -> Result<Action, Error> {
+pub(super) fn resume(context: &ConnectionContext, params: &str) -> Result<RequestAction, Error> {
     if json::text_member(params, "replayFrom").is_some_and(|from| from != "null") {
         // The client would wait for a replay that never comes.
         return Err(error::invalid_params(
@@ -41,16 +45,20 @@ pub(super) fn resume(context: &Context, params: &str) -> Result<Action, Error> {
     }
     open(
         context,
-        existing(params, Servers::Optional)?,
-        Replay::Nothing,
+        existing(params, McpServersRule::Optional)?,
+        ReplayRange::Nothing,
     )
 }
 
-fn open(context: &Context, mut config: SessionConfig, replay: Replay) -> Result<Action, Error> {
+fn open(
+    context: &ConnectionContext,
+    mut config: SessionConfig,
+    replay: ReplayRange,
+) -> Result<RequestAction, Error> {
     let name = config.name.clone();
     let (id, import) =
-        find(context, &name).inspect_err(|error| Context::log_not_found(&name, error))?;
-    if import && matches!(replay, Replay::From(_)) {
+        find(context, &name).inspect_err(|error| ConnectionContext::log_not_found(&name, error))?;
+    if import && matches!(replay, ReplayRange::From(_)) {
         // The messages of the session get their ids when it is imported.
         return Err(error::refused(&name, Refusal::ReplayStartNotFound));
     }
@@ -63,21 +71,25 @@ fn open(context: &Context, mut config: SessionConfig, replay: Replay) -> Result<
     context.name(&name, &id);
     config.name.clone_from(&name);
     if import {
-        let replay = matches!(replay, Replay::All);
+        let replay = matches!(replay, ReplayRange::All);
         let send = move |registry: &Registry, reply| {
             import_or_open(registry, &id, reply, config, replay);
         };
-        return Ok(Action::sent(name, send));
+        return Ok(RequestAction::sent(name, send));
     }
-    Ok(Action::session(id, name, move |reply| match replay {
-        Replay::Nothing => Request::Resume(reply, config),
-        Replay::All => Request::Load(reply, config),
-        Replay::From(message) => Request::LoadFrom {
-            reply,
-            config,
-            message,
+    Ok(RequestAction::session(
+        id,
+        name,
+        move |reply| match replay {
+            ReplayRange::Nothing => Request::Resume(reply, config),
+            ReplayRange::All => Request::Load(reply, config),
+            ReplayRange::From(message) => Request::LoadFrom {
+                reply,
+                config,
+                message,
+            },
         },
-    }))
+    ))
 }
 
 /// Imports a session that only the wrapped agent has, or opens it if another process is faster.
@@ -106,7 +118,7 @@ fn import_or_open(
 
 /// The session that a client means, and whether only the wrapped agent has it, so that it must be
 /// imported.
-pub(super) fn find(context: &Context, name: &str) -> Result<(SessionId, bool), Error> {
+pub(super) fn find(context: &ConnectionContext, name: &str) -> Result<(SessionId, bool), Error> {
     if context.wraps_agent() && context.is_deleted(name) {
         // Some agents accept any id, and the session would come back as an empty one.
         return Err(error::not_found(name));
@@ -123,12 +135,12 @@ pub(super) fn find(context: &Context, name: &str) -> Result<(SessionId, bool), E
 }
 
 /// Whether only the agent has the session with the id `id`, or, if it is imported, `imported`.
-fn is_only_the_agents(context: &Context, id: &SessionId, imported: &SessionId) -> bool {
+fn is_only_the_agents(context: &ConnectionContext, id: &SessionId, imported: &SessionId) -> bool {
     !context.is_stored(id) && (id == imported || !context.registry().has(id))
 }
 
 /// The id here of a session that the wrapped agent may have.
-fn agents_session(context: &Context, name: &str) -> Option<SessionId> {
+fn agents_session(context: &ConnectionContext, name: &str) -> Option<SessionId> {
     let engine = &context.deps().engine;
     // Without a store, none is imported.
     (context.is_persistent() && engine.may_have_sessions())
@@ -153,27 +165,30 @@ struct ReplayFrom {
 }
 
 /// Which part of a session is replayed.
-enum Replay {
+enum ReplayRange {
     Nothing,
     All,
     From(String),
 }
 
 /// Goes on with a session in version 2, and replays as much of it as the client asks for.
-pub(super) fn resume_from(context: &Context, params: &str) -> Result<Action, Error> {
-    let config = existing(params, context.servers(Servers::Optional))?;
+pub(super) fn resume_from(
+    context: &ConnectionContext,
+    params: &str,
+) -> Result<RequestAction, Error> {
+    let config = existing(params, context.servers(McpServersRule::Optional))?;
     let replay = replay(params, context.is_persistent())?;
     open(context, config, replay)
 }
 
-fn replay(params: &str, is_persistent: bool) -> Result<Replay, Error> {
+fn replay(params: &str, is_persistent: bool) -> Result<ReplayRange, Error> {
     let Some(from) = decode::<Params>(params)?.replay_from else {
-        return Ok(Replay::Nothing);
+        return Ok(ReplayRange::Nothing);
     };
     let problem = match (from.kind.as_str(), from.message_id) {
-        ("start", _) if is_persistent => return Ok(Replay::All),
+        ("start", _) if is_persistent => return Ok(ReplayRange::All),
         ("start", _) => "`replayFrom` asks for a history, and with `--no-persist` none is kept",
-        (FROM_MESSAGE, Some(message)) if is_persistent => return Ok(Replay::From(message)),
+        (FROM_MESSAGE, Some(message)) if is_persistent => return Ok(ReplayRange::From(message)),
         (FROM_MESSAGE, None) if is_persistent => "`replayFrom.messageId` is missing",
         _ => "`replayFrom.type` is not a known cursor",
     };

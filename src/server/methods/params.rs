@@ -14,7 +14,7 @@ pub(super) const ID_LIMIT: usize = 256;
 /// The parameter that all requests about a session have.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Session {
+pub(super) struct SessionParams {
     pub(super) session_id: String,
 }
 

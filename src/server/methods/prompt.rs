@@ -11,15 +11,18 @@ use crate::server::error::{self, Error};
 use crate::session::{AnswerDue, Request as SessionRequest};
 use crate::transport::IncomingRequest;
 
-use super::action::Action;
+use super::action::RequestAction;
 use super::content;
-use super::context::Context;
+use super::context::ConnectionContext;
 use super::params::decode;
 
 /// The members of the parameters, as text.
 type Members<'a> = HashMap<Cow<'a, str>, &'a RawValue>;
 
-pub(super) fn serve(context: &Context, request: &IncomingRequest) -> Result<Action, Error> {
+pub(super) fn serve(
+    context: &ConnectionContext,
+    request: &IncomingRequest,
+) -> Result<RequestAction, Error> {
     let (name, params) = decode_prompt(&request.params, context.wraps_agent())?;
     let id = context.find(&name)?;
     let message_id = context.deps().sys.ids.message();
@@ -31,7 +34,7 @@ pub(super) fn serve(context: &Context, request: &IncomingRequest) -> Result<Acti
         ProtocolVersion::V1 => AnswerDue::TurnEnds,
         ProtocolVersion::V2 => AnswerDue::Logged,
     };
-    Ok(Action::session(id, name, move |reply| {
+    Ok(RequestAction::session(id, name, move |reply| {
         SessionRequest::Prompt {
             reply,
             due,

@@ -10,9 +10,9 @@ use crate::store::DamageReport;
 
 /// A JSON object that is put together from members whose values are JSON text.
 #[derive(Debug, Default)]
-pub(super) struct Object(Vec<(String, String)>);
+pub(super) struct ResultObject(Vec<(String, String)>);
 
-impl Object {
+impl ResultObject {
     /// The members of an object that is given as JSON text.
     pub(super) fn of(object: &str) -> Self {
         let mut members = Self::default();
@@ -54,7 +54,7 @@ impl Object {
 
 /// The result of what was done to the session that the client knows as `name`.
 pub(super) fn result(version: ProtocolVersion, name: &str, answer: Answer) -> String {
-    let mut notes = Object::default();
+    let mut notes = ResultObject::default();
     match answer.done {
         Done::Created(own) => opened(name, own, notes),
         Done::Forked(own) | Done::Loaded(own) | Done::Resumed(own) => {
@@ -90,10 +90,10 @@ pub(super) fn result(version: ProtocolVersion, name: &str, answer: Answer) -> St
 }
 
 /// The session's id, the engine's own members, and our notes.
-fn opened(name: &str, own: Option<String>, mut notes: Object) -> String {
-    let mut result = Object::default();
+fn opened(name: &str, own: Option<String>, mut notes: ResultObject) -> String {
+    let mut result = ResultObject::default();
     result.set("sessionId", Value::from(name));
-    let mut meta = Object::default();
+    let mut meta = ResultObject::default();
     for (name, value) in own.iter().flat_map(|own| json::text_members(own)) {
         match name.as_str() {
             "sessionId" => {}
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn the_engines_members_stay_verbatim_beside_ours() {
         let own = r#"{"x":1e400,"sessionId":"inner","_meta":{"a": [ ],"rejoin":{"b":2.0}}}"#;
-        let mut notes = Object::default();
+        let mut notes = ResultObject::default();
         notes.set("readOnly", Value::from("r"));
         assert_eq!(
             opened("s", Some(own.to_owned()), notes),

@@ -9,8 +9,8 @@ use crate::protocol::{ProtocolVersion, jetbrains};
 use crate::record::{ActivityState, AgentSessionId};
 use crate::sys::SessionId;
 
-use super::changes::Changes;
-use super::context::{Context, client_id, id_of_agents_session};
+use super::changes::ListChanges;
+use super::context::{ConnectionContext, client_id, id_of_agents_session};
 use super::list_v2::row_in_v2;
 
 /// The form of the entries of lists for a client.
@@ -35,12 +35,12 @@ pub(super) struct RowForm {
     /// The names of notifications.
     pub(super) names: Names,
     /// Who remembers what the client is shown.
-    pub(super) reported_to: Option<Changes>,
+    pub(super) reported_to: Option<ListChanges>,
 }
 
 impl RowForm {
     /// For the client of this connection.
-    pub(super) fn of(context: &Context) -> Self {
+    pub(super) fn of(context: &ConnectionContext) -> Self {
         Self {
             version: context.version(),
             names: Names::Protocol,

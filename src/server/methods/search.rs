@@ -14,8 +14,8 @@ use crate::session::{Deps, Refusal};
 use crate::sys::Timestamp;
 use crate::transport::{IncomingRequest, Load};
 
-use super::action::Action;
-use super::context::{Context, client_id};
+use super::action::RequestAction;
+use super::context::{ConnectionContext, client_id};
 use super::list::{list_error, look_at_sources};
 use super::params::{Integer, decode};
 use super::workspace::absolute;
@@ -60,13 +60,16 @@ struct Params {
     cursor: Option<String>,
 }
 
-pub(super) fn serve(context: &Context, request: &IncomingRequest) -> Result<Action, Error> {
+pub(super) fn serve(
+    context: &ConnectionContext,
+    request: &IncomingRequest,
+) -> Result<RequestAction, Error> {
     let mut params = decode::<Params>(&request.params)?;
     let cursor = params.cursor.take();
     let query = query(context, params)?;
     let registry = context.registry().clone();
     let cancellation = request.responder.cancellation();
-    Ok(Action::Later(Box::pin(async move {
+    Ok(RequestAction::Later(Box::pin(async move {
         // The search covers what earlier requests did.
         registry.barrier().await;
         let deps = registry.deps().clone();
@@ -103,7 +106,7 @@ pub(super) fn serve(context: &Context, request: &IncomingRequest) -> Result<Acti
 }
 
 /// The query that the parameters describe. An error names the member that is wrong.
-fn query(context: &Context, params: Params) -> Result<Query, Error> {
+fn query(context: &ConnectionContext, params: Params) -> Result<Query, Error> {
     let wrong = |problem: &str| Err(error::invalid_params(problem));
     let text = params.query;
     if text.len() > LONGEST_QUERY {

@@ -8,28 +8,32 @@ use crate::record::metadata::MetadataChange;
 use crate::server::error::{self, Error};
 use crate::session::Request;
 
-use super::action::Action;
-use super::context::Context;
-use super::params::{Session, decode};
+use super::action::RequestAction;
+use super::context::ConnectionContext;
+use super::params::{SessionParams, decode};
 
 /// Ends a session's work and releases its log. In version 2, closing a session that does not exist
 /// succeeds.
-pub(super) fn close(context: &Context, params: &str) -> Result<Action, Error> {
-    let name = decode::<Session>(params)?.session_id;
-    let nothing = || Ok(Action::Answer("{}".to_owned()));
+pub(super) fn close(context: &ConnectionContext, params: &str) -> Result<RequestAction, Error> {
+    let name = decode::<SessionParams>(params)?.session_id;
+    let nothing = || Ok(RequestAction::Answer("{}".to_owned()));
     match (context.find(&name), context.version()) {
         (Err(error), ProtocolVersion::V2) if error.is_not_found() => nothing(),
         (Ok(id), ProtocolVersion::V2) if !context.exists(&id) => nothing(),
-        (found, _) => Ok(Action::session(found?, name, Request::Close)),
+        (found, _) => Ok(RequestAction::session(found?, name, Request::Close)),
     }
 }
 
 /// Hides a session from lists, or shows it again.
-pub(super) fn archive(context: &Context, archived: bool, params: &str) -> Result<Action, Error> {
-    let name = decode::<Session>(params)?.session_id;
+pub(super) fn archive(
+    context: &ConnectionContext,
+    archived: bool,
+    params: &str,
+) -> Result<RequestAction, Error> {
+    let name = decode::<SessionParams>(params)?.session_id;
     let id = context.find(&name)?;
     let change = MetadataChange::Archived(archived);
-    Ok(Action::session(id, name, move |reply| {
+    Ok(RequestAction::session(id, name, move |reply| {
         Request::MetadataChange(reply, change)
     }))
 }
@@ -42,18 +46,24 @@ struct Titled {
 }
 
 /// Gives a session a title, which it keeps.
-pub(super) fn set_title(context: &Context, params: &str) -> Result<Action, Error> {
+pub(super) fn set_title(context: &ConnectionContext, params: &str) -> Result<RequestAction, Error> {
     let params = decode::<Titled>(params)?;
     let change = MetadataChange::title(&params.title)
         .ok_or_else(|| error::invalid_params("`title` must contain a visible character"))?;
     let id = context.find(&params.session_id)?;
-    Ok(Action::session(id, params.session_id, move |reply| {
-        Request::MetadataChange(reply, change)
-    }))
+    Ok(RequestAction::session(
+        id,
+        params.session_id,
+        move |reply| Request::MetadataChange(reply, change),
+    ))
 }
 
 /// Whether a session is open here, without touching it.
-pub(super) fn status(context: &Context, params: &str) -> Result<Action, Error> {
-    let name = decode::<Session>(params)?.session_id;
-    Ok(Action::session(context.find(&name)?, name, Request::Status))
+pub(super) fn status(context: &ConnectionContext, params: &str) -> Result<RequestAction, Error> {
+    let name = decode::<SessionParams>(params)?.session_id;
+    Ok(RequestAction::session(
+        context.find(&name)?,
+        name,
+        Request::Status,
+    ))
 }

@@ -19,8 +19,8 @@ use crate::sys::SessionId;
 use crate::sys::worktrees::counterparts;
 use crate::transport::{IncomingRequest, Load};
 
-use super::action::Action;
-use super::context::Context;
+use super::action::RequestAction;
+use super::context::ConnectionContext;
 use super::list::list_error;
 use super::params::decode;
 use super::row::{Names, RowForm};
@@ -31,7 +31,10 @@ use super::{session, subscribe};
 const MOST: usize = 1000;
 
 /// Serves a request of a client that wants the index; none if it is not about that.
-pub(super) fn serve(context: &Context, request: &IncomingRequest) -> Option<Result<Action, Error>> {
+pub(super) fn serve(
+    context: &ConnectionContext,
+    request: &IncomingRequest,
+) -> Option<Result<RequestAction, Error>> {
     let params = request.params.as_str();
     let capability = match request.method.as_str() {
         INDEX_SUBSCRIBE => return Some(subscribe(context, params)),
@@ -47,9 +50,9 @@ pub(super) fn serve(context: &Context, request: &IncomingRequest) -> Option<Resu
     };
     if context.deps().engine.declares(capability) && !is_ours() {
         let asked = ask_agent(context, request, params);
-        return Some(Ok(Action::Later(Box::pin(
-            async move { (asked.await, None) },
-        ))));
+        return Some(Ok(RequestAction::Later(Box::pin(async move {
+            (asked.await, None)
+        }))));
     }
     Some(match request.method.as_str() {
         INDEX_RENAME => session::set_title(context, params),
@@ -58,7 +61,7 @@ pub(super) fn serve(context: &Context, request: &IncomingRequest) -> Option<Resu
 }
 
 fn ask_agent(
-    context: &Context,
+    context: &ConnectionContext,
     request: &IncomingRequest,
     params: &str,
 ) -> BoxFuture<'static, Result<String, Error>> {
@@ -74,18 +77,18 @@ fn ask_agent(
 }
 
 #[derive(Deserialize)]
-struct Folder {
+struct FolderParams {
     cwd: String,
 }
 
 /// Subscribes to the sessions of a folder and its worktrees. The client lists them by itself.
-fn subscribe(context: &Context, params: &str) -> Result<Action, Error> {
-    let cwd = absolute("cwd", &decode::<Folder>(params)?.cwd)?;
+fn subscribe(context: &ConnectionContext, params: &str) -> Result<RequestAction, Error> {
+    let cwd = absolute("cwd", &decode::<FolderParams>(params)?.cwd)?;
     let mut form = RowForm::of(context);
     form.names = Names::JetBrains;
     let registry = context.registry().clone();
     let changes = context.changes().clone();
-    Ok(Action::Held(Box::pin(async move {
+    Ok(RequestAction::Held(Box::pin(async move {
         let hold = changes.hold(None);
         let disk = registry.deps().sys.disk.clone();
         let folder = cwd.clone();
@@ -103,13 +106,16 @@ fn subscribe(context: &Context, params: &str) -> Result<Action, Error> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Named {
+struct SessionIdsParams {
     session_ids: Vec<String>,
 }
 
 /// The entries of the named sessions, listed or not in a folder, archived or not.
-fn batch_get(context: &Context, request: &IncomingRequest) -> Result<Action, Error> {
-    let names = decode::<Named>(&request.params)?.session_ids;
+fn batch_get(
+    context: &ConnectionContext,
+    request: &IncomingRequest,
+) -> Result<RequestAction, Error> {
+    let names = decode::<SessionIdsParams>(&request.params)?.session_ids;
     let distinct: BTreeSet<_> = names.iter().collect();
     if names.len() > MOST
         || distinct.len() < names.len()
@@ -135,7 +141,7 @@ fn batch_get(context: &Context, request: &IncomingRequest) -> Result<Action, Err
     });
     let form = RowForm::of(context);
     let registry = context.registry().clone();
-    Ok(Action::Later(Box::pin(async move {
+    Ok(RequestAction::Later(Box::pin(async move {
         registry.barrier().await;
         let deps = Arc::clone(registry.deps());
         let room = match deps.wire.flow.read(Load::Light).await {

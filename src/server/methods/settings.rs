@@ -9,14 +9,18 @@ use crate::json::Object;
 use crate::protocol::method::SESSION_SET_CONFIG_OPTION;
 use crate::server::error::{self, Error};
 
-use super::action::Action;
-use super::context::Context;
+use super::action::RequestAction;
+use super::context::ConnectionContext;
 use super::forward::to_session;
-use super::params::{Session, decode};
+use super::params::{SessionParams, decode};
 
 /// Hands a change to the engine, as version 1 has it.
-pub(super) fn serve(context: &Context, method: &str, params: &str) -> Result<Action, Error> {
-    let name = decode::<Session>(params)?.session_id;
+pub(super) fn serve(
+    context: &ConnectionContext,
+    method: &str,
+    params: &str,
+) -> Result<RequestAction, Error> {
+    let name = decode::<SessionParams>(params)?.session_id;
     to_session(context, name, method, params)
 }
 
@@ -35,7 +39,10 @@ struct Params<'a> {
 }
 
 /// Hands a change of version 2 to the engine in the form of version 1.
-pub(super) fn set_config_option(context: &Context, params: &str) -> Result<Action, Error> {
+pub(super) fn set_config_option(
+    context: &ConnectionContext,
+    params: &str,
+) -> Result<RequestAction, Error> {
     let params = decode::<Params<'_>>(params)?;
     let change = in_v1(&params).map_err(error::invalid_params)?;
     to_session(

@@ -7,18 +7,18 @@ use crate::index::Filter;
 use crate::json::{quoted, text_members};
 use crate::server::error::{self, Error};
 
-use super::action::Action;
-use super::context::Context;
+use super::action::RequestAction;
+use super::context::ConnectionContext;
 use super::list::Listing;
 use super::params::decode;
-use super::result::Object;
+use super::result::ResultObject;
 
 /// Answers with the first page of the list.
-pub(super) fn subscribe(context: &Context, params: &str) -> Result<Action, Error> {
+pub(super) fn subscribe(context: &ConnectionContext, params: &str) -> Result<RequestAction, Error> {
     let mut listing = Listing::read(context, params)?;
     let registry = context.registry().clone();
     let changes = context.changes().clone();
-    Ok(Action::Held(Box::pin(async move {
+    Ok(RequestAction::Held(Box::pin(async move {
         // The client does not know the subscription before the response.
         let hold = changes.hold(None);
         let filter = listing.filter(registry.deps());
@@ -37,7 +37,7 @@ pub(super) fn subscribe(context: &Context, params: &str) -> Result<Action, Error
             changes.unsubscribe(&id);
         }
         let page = page.map(|page| {
-            let mut result = Object::default();
+            let mut result = ResultObject::default();
             result.set("subscriptionId", quoted(&id));
             for (name, value) in text_members(&page) {
                 result.set(&name, value);
@@ -55,13 +55,16 @@ pub(super) fn too_many() -> Error {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Ended {
+struct UnsubscribeParams {
     subscription_id: String,
 }
 
 /// Ends a subscription. One that does not exist has ended.
-pub(super) fn unsubscribe(context: &Context, params: &str) -> Result<Action, Error> {
-    let ended = decode::<Ended>(params)?;
+pub(super) fn unsubscribe(
+    context: &ConnectionContext,
+    params: &str,
+) -> Result<RequestAction, Error> {
+    let ended = decode::<UnsubscribeParams>(params)?;
     context.changes().unsubscribe(&ended.subscription_id);
-    Ok(Action::Answer("{}".to_owned()))
+    Ok(RequestAction::Answer("{}".to_owned()))
 }

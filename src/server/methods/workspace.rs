@@ -14,7 +14,7 @@ use crate::record::header::{McpServer, Workspace};
 use crate::server::error::{self, Error};
 use crate::sys::path;
 
-use super::params::{Session, decode, nullable};
+use super::params::{SessionParams, decode, nullable};
 
 /// The parameters of `session/new`, `session/load` and `session/resume`.
 #[derive(Debug, Deserialize)]
@@ -25,12 +25,12 @@ struct Params {
     additional_directories: Vec<String>,
     /// `Some` if the member is present, even if it is `null`.
     #[serde(default, deserialize_with = "some")]
-    mcp_servers: Option<Vec<Server>>,
+    mcp_servers: Option<Vec<McpServerParams>>,
 }
 
 /// The rules for `mcpServers`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Servers {
+pub(super) enum McpServersRule {
     /// The member is required, as for new and load in the schema; `null` is fine.
     Required,
     /// The member may be absent, as for resume in the schema.
@@ -44,14 +44,14 @@ pub(super) enum Servers {
 }
 
 /// The configuration of a new session, without its name.
-pub(super) fn fresh(params: &str, servers: Servers) -> Result<SessionConfig, Error> {
+pub(super) fn fresh(params: &str, servers: McpServersRule) -> Result<SessionConfig, Error> {
     config(String::new(), decode(params)?, params, servers)
 }
 
 /// The configuration of an existing session, with the name by which the client knows it.
-pub(super) fn existing(params: &str, servers: Servers) -> Result<SessionConfig, Error> {
+pub(super) fn existing(params: &str, servers: McpServersRule) -> Result<SessionConfig, Error> {
     let decoded: Params = decode(params)?;
-    let Session { session_id } = decode(params)?;
+    let SessionParams { session_id } = decode(params)?;
     config(session_id, decoded, params, servers)
 }
 
@@ -59,13 +59,13 @@ fn config(
     name: String,
     decoded: Params,
     params: &str,
-    servers: Servers,
+    servers: McpServersRule,
 ) -> Result<SessionConfig, Error> {
-    if servers == Servers::Required && decoded.mcp_servers.is_none() {
+    if servers == McpServersRule::Required && decoded.mcp_servers.is_none() {
         return Err(error::invalid_params("`mcpServers` is missing"));
     }
     let named = decoded.mcp_servers.unwrap_or_default();
-    if matches!(servers, Servers::Typed | Servers::Native)
+    if matches!(servers, McpServersRule::Typed | McpServersRule::Native)
         && let Some(at) = named.iter().position(|server| server.transport.is_none())
     {
         let problem = format!("`mcpServers[{at}].type` is missing");
@@ -73,8 +73,10 @@ fn config(
     }
     let place = workspace(&decoded.cwd, &decoded.additional_directories, &named)?;
     let params = match servers {
-        Servers::Typed => Secret(Arc::new(v2::workspace_params(params).into())),
-        Servers::Required | Servers::Optional | Servers::Native => Secret::new(params),
+        McpServersRule::Typed => Secret(Arc::new(v2::workspace_params(params).into())),
+        McpServersRule::Required | McpServersRule::Optional | McpServersRule::Native => {
+            Secret::new(params)
+        }
     };
     Ok(SessionConfig {
         name,
@@ -83,13 +85,15 @@ fn config(
     })
 }
 
-fn some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Server>>, D::Error> {
+fn some<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<McpServerParams>>, D::Error> {
     nullable(deserializer).map(Some)
 }
 
 /// An MCP server as a client describes it.
 #[derive(Debug, Deserialize)]
-struct Server {
+struct McpServerParams {
     name: String,
     #[serde(rename = "type", default)]
     transport: Option<String>,
@@ -98,14 +102,14 @@ struct Server {
     #[serde(default, rename = "args")]
     _args: Option<Vec<Unread>>,
     #[serde(default)]
-    env: Option<Vec<Named>>,
+    env: Option<Vec<NameAndValue>>,
     #[serde(default)]
     url: Option<String>,
     #[serde(default)]
-    headers: Option<Vec<Named>>,
+    headers: Option<Vec<NameAndValue>>,
 }
 
-impl Drop for Server {
+impl Drop for McpServerParams {
     fn drop(&mut self) {
         self.url.zeroize();
     }
@@ -113,7 +117,7 @@ impl Drop for Server {
 
 /// An environment variable or a header.
 #[derive(Debug, Deserialize)]
-struct Named {
+struct NameAndValue {
     name: String,
     #[serde(rename = "value")]
     _value: Unread,
@@ -146,7 +150,7 @@ impl<'de> Deserialize<'de> for Unread {
 fn workspace(
     cwd: &str,
     additional_directories: &[String],
-    servers: &[Server],
+    servers: &[McpServerParams],
 ) -> Result<Workspace, Error> {
     let mut directories = Vec::new();
     for (at, directory) in additional_directories.iter().enumerate() {
@@ -183,9 +187,9 @@ pub(super) fn absolute(field: &str, folder: &str) -> Result<String, Error> {
     Ok(path::normalize(folder))
 }
 
-fn mcp_server(at: usize, server: &Server) -> Result<McpServer, String> {
+fn mcp_server(at: usize, server: &McpServerParams) -> Result<McpServer, String> {
     let missing = |field: &str| format!("`mcpServers[{at}].{field}` is missing");
-    let names = |list: &Option<Vec<Named>>| -> Vec<String> {
+    let names = |list: &Option<Vec<NameAndValue>>| -> Vec<String> {
         list.iter()
             .flatten()
             .map(|named| named.name.clone())
@@ -237,7 +241,7 @@ mod tests {
             {"name":"a","command":"/bin/mcp","args":["--key","SECRET"],"env":[{"name":"KEY","value":"SECRET"}]},
             {"name":"b","type":"http","url":"https://me:SECRET@h.example/mcp?key=SECRET#SECRET","headers":[{"name":"Authorization","value":"SECRET"}]}
         ]"#;
-        let servers: Vec<Server> = serde_json::from_str(json).unwrap();
+        let servers: Vec<McpServerParams> = serde_json::from_str(json).unwrap();
         let workspace = workspace(FOLDER, &[], &servers).unwrap();
         let kept = serde_json::to_string(&workspace).unwrap();
         assert!(!kept.contains("SECRET"), "{kept}");

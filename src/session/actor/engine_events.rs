@@ -7,7 +7,7 @@ use std::task::Poll;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinHandle};
 
-use crate::engine::{Block, Cancel, Ended, EngineError, EngineEvent};
+use crate::engine::{Block, Cancel, EngineError, EngineEvent, PromptEnd};
 use crate::session::open_session::OpenSession;
 use crate::sys::SessionId;
 
@@ -15,7 +15,7 @@ use crate::sys::SessionId;
 const MOST_GATHERED: usize = 64 * 1024;
 
 /// The result of an engine's task.
-pub(super) type TurnOutcome = Result<Ended, EngineError>;
+pub(super) type TurnOutcome = Result<PromptEnd, EngineError>;
 
 /// An engine at work on one prompt, on a task of its own.
 pub(super) struct RunningTurn {
@@ -190,7 +190,7 @@ mod tests {
         }
     }
 
-    const ENDED: Ended = Ended::Because(StopReason::EndTurn);
+    const ENDED: PromptEnd = PromptEnd::Because(StopReason::EndTurn);
 
     /// What comes next, in a word.
     async fn word(

@@ -12,7 +12,7 @@ use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::{Attached, BoxFuture, Ended, EngineError, Question, StopReason};
+use crate::engine::{AttachOutcome, BoxFuture, EngineError, PromptEnd, Question, StopReason};
 use crate::protocol::method::REQUEST_PERMISSION;
 use crate::protocol::v1;
 use crate::replay::FindMessage;
@@ -109,7 +109,7 @@ enum Unlinked {
 
 impl Front {
     /// Asks the owner how the session is now.
-    pub(super) fn describe(&self) -> BoxFuture<'static, Result<Attached, EngineError>> {
+    pub(super) fn describe(&self) -> BoxFuture<'static, Result<AttachOutcome, EngineError>> {
         let wire = self.wire.clone();
         Box::pin(async move {
             let ended = || EngineError::internal(Refusal::OwnerEnded.to_string());
@@ -121,9 +121,9 @@ impl Front {
             let outcome = outcome.map_err(EngineError::internal)?;
             let answer = read::<Option<String>>(&outcome);
             let answer = answer.map_err(|refusal| EngineError::internal(refusal.to_string()))?;
-            Ok(Attached {
+            Ok(AttachOutcome {
                 answer,
-                ..Attached::default()
+                ..AttachOutcome::default()
             })
         })
     }
@@ -518,7 +518,7 @@ impl Actor {
                 due: AnswerDue::TurnEnds,
                 ..
             } if !(is_withdrawn && is_new) => {
-                Ok(Done::Stopped(Ended::Because(StopReason::Cancelled)))
+                Ok(Done::Stopped(PromptEnd::Because(StopReason::Cancelled)))
             }
             _ => Err(Refusal::Cancelled),
         };

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::engine::{Attach, ClientCapabilities, Prompt};
+use crate::engine::{AttachReason, ClientCapabilities, Prompt};
 use crate::json;
 use crate::protocol::meta::CLIENT;
 use crate::record::{Kind, Record};
@@ -222,7 +222,7 @@ impl Actor {
         let Some(session) = &self.session else {
             return refuse(responder);
         };
-        let attached = session.conversation.attach(Attach::Elsewhere);
+        let attached = session.conversation.attach(AttachReason::Elsewhere);
         tokio::spawn(async move {
             let attached = attached.await.map_err(Refusal::Engine);
             let answer = attached.map(|attached| attached.answer);

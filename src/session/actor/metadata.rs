@@ -1,6 +1,6 @@
 //! Records a title that a client gives a session, and that the session is archived.
 
-use crate::engine::{Attached, Block};
+use crate::engine::{AttachOutcome, Block};
 use crate::history::metadata::{change_metadata, is_change};
 use crate::json::{text_member, text_members};
 use crate::record::Kind;
@@ -93,7 +93,7 @@ impl Actor {
     }
 
     /// The same for the snapshots of an engine that has attached.
-    pub(super) fn restore_title(&self, attached: &mut Attached) {
+    pub(super) fn restore_title(&self, attached: &mut AttachOutcome) {
         if let Some(title) = self.client_title()
             && attached
                 .snapshots

@@ -24,7 +24,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::{Attached, Called, CloseReason, EngineError, EngineEvent};
+use crate::engine::{AttachOutcome, Called, CloseReason, EngineError, EngineEvent};
 use crate::protocol::ClientView;
 use crate::store::Store;
 use crate::sys::SessionId;
@@ -144,7 +144,7 @@ struct ServedCall {
 struct RunningAttach {
     /// Asks it to stop.
     abort: CancellationToken,
-    task: JoinHandle<Result<Attached, EngineError>>,
+    task: JoinHandle<Result<AttachOutcome, EngineError>>,
 }
 
 impl Drop for RunningAttach {
@@ -158,7 +158,7 @@ enum Event {
     TaskResult(TaskResult),
     Engine(FromEngine),
     Replayed(Box<Result<ReplayOutcome, JoinError>>),
-    Attached(Box<Result<Result<Attached, EngineError>, JoinError>>),
+    Attached(Box<Result<Result<AttachOutcome, EngineError>, JoinError>>),
     /// The log that another process writes may have grown, or has not for a while.
     Followed {
         grown: bool,

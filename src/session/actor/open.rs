@@ -2,7 +2,7 @@
 
 use tokio::task::JoinError;
 
-use crate::engine::{Attached, Block, EngineError, ListedTimes, SessionConfig};
+use crate::engine::{AttachOutcome, Block, EngineError, ListedTimes, SessionConfig};
 use crate::index::Summary;
 use crate::record::header::{ForkedFrom, Header, Implementation, Workspace};
 use crate::record::metadata::system_prompt_record;
@@ -173,7 +173,7 @@ impl Actor {
     /// The engine has attached, or has failed to.
     pub(super) fn attached(
         &mut self,
-        result: Result<Result<Attached, EngineError>, JoinError>,
+        result: Result<Result<AttachOutcome, EngineError>, JoinError>,
     ) -> Batch<Reply> {
         self.attach = None;
         let playback = self.replay.as_mut();

@@ -1,6 +1,6 @@
 //! Performs the effects of a session's machine, one at a time.
 
-use crate::engine::{Attach, Attached, Cancel, CloseReason, EngineError, Prompt, begun};
+use crate::engine::{AttachOutcome, AttachReason, Cancel, CloseReason, EngineError, Prompt, begun};
 use crate::index::first_title;
 use crate::json;
 use crate::protocol::method::SESSION_CANCEL;
@@ -333,20 +333,20 @@ impl Actor {
         }
     }
 
-    fn attach(&mut self, how: Attach) {
+    fn attach(&mut self, how: AttachReason) {
         let attach = self.session.as_ref().map(|session| {
             if let Some(front) = &self.front {
                 return front.describe();
             }
             // The process that has the log has the conversation, too.
             let how = if session.is_unlocked() {
-                Attach::Elsewhere
+                AttachReason::Elsewhere
             } else {
                 how
             };
             let attach = session.conversation.attach(how);
             // What a new session needs is requested before what the client sends next.
-            if how == Attach::New {
+            if how == AttachReason::New {
                 begun(attach)
             } else {
                 attach
@@ -358,7 +358,7 @@ impl Actor {
         let aborted = abort.clone();
         let task = tokio::spawn(async move {
             let Some(attach) = attach else {
-                return Ok(Attached::default());
+                return Ok(AttachOutcome::default());
             };
             // An engine that is ready at once is never asked to stop.
             tokio::select! {

@@ -1,7 +1,7 @@
 //! Prompts that are answered when they are logged, and the updates about their turns.
 
 use super::*;
-use crate::engine::Attached;
+use crate::engine::AttachOutcome;
 use crate::engine::EngineError;
 use crate::session::machine::tests::{
     config, effects_and_states as effects, end_turn, failed, opened, update,
@@ -153,7 +153,7 @@ fn closing_the_session_withdraws_held_prompts() {
 
 #[test]
 fn a_resume_reports_what_the_session_is_doing() {
-    let ready = || Ok(Attached::default());
+    let ready = || Ok(AttachOutcome::default());
     let mut machine = opened();
     effects!(machine, request(Request::Resume("r", config())));
     let resumed = |phase| format!("commands, snapshots [], state {phase}, answer r: Resumed(None)");
@@ -183,7 +183,7 @@ fn a_turn_that_ends_during_a_replay_is_reported_after_it_and_then_the_next_one_b
         if well {
             effects!(machine, replayed(Ok(()), true));
             assert_eq!(
-                effects!(machine, attached(Ok(Attached::default()))),
+                effects!(machine, attached(Ok(AttachOutcome::default()))),
                 format!("catch up [], commands, {idle}, answer l: Loaded(None), {next}")
             );
         } else {
@@ -222,7 +222,7 @@ fn a_replay_begins_with_a_message_that_must_be_there() {
     let begun = effects!(machine, request(from()));
     assert_eq!(begun, "open, replay from x");
     effects!(machine, replayed(Ok(()), true));
-    effects!(machine, attached(Ok(Attached::default())));
+    effects!(machine, attached(Ok(AttachOutcome::default())));
     effects!(machine, request(from()));
     assert_eq!(
         effects!(machine, replayed(Err(Refusal::ReplayStartNotFound), true)),

@@ -1,6 +1,6 @@
 //! The transitions of a session when its engine has attached, or has failed to.
 
-use crate::engine::{Attached, Block, CloseReason};
+use crate::engine::{AttachOutcome, Block, CloseReason};
 use crate::record::Kind;
 
 use super::lifecycle::{AttachRequest, Lifecycle, Opened};
@@ -50,7 +50,12 @@ impl<R> Machine<R> {
         }
     }
 
-    fn proceed(&mut self, reply: R, request: AttachRequest, mut attached: Attached) -> Batch<R> {
+    fn proceed(
+        &mut self,
+        reply: R,
+        request: AttachRequest,
+        mut attached: AttachOutcome,
+    ) -> Batch<R> {
         match request {
             AttachRequest::New => {
                 let mut batch = self.create_log(&mut attached);
@@ -107,7 +112,7 @@ impl<R> Machine<R> {
     }
 
     /// Replays a session that was opened for that, and whose engine has attached.
-    fn replay(&mut self, reply: R, attached: Attached) -> Effect<R> {
+    fn replay(&mut self, reply: R, attached: AttachOutcome) -> Effect<R> {
         let session = Opened::ForLoad(Some(attached));
         self.lifecycle = Lifecycle::Replaying { reply, session };
         let (open, from) = (None, None);
@@ -115,7 +120,7 @@ impl<R> Machine<R> {
     }
 
     /// Continues without a replay.
-    fn resume(&mut self, reply: R, attached: Attached) -> Batch<R> {
+    fn resume(&mut self, reply: R, attached: AttachOutcome) -> Batch<R> {
         vec![
             Effect::Notify(Notification::Commands),
             Effect::Notify(Notification::Snapshots(attached.snapshots)),
@@ -157,7 +162,7 @@ impl<R> Machine<R> {
     }
 
     /// Writes the log of a new session.
-    fn create_log(&mut self, attached: &mut Attached) -> Batch<R> {
+    fn create_log(&mut self, attached: &mut AttachOutcome) -> Batch<R> {
         self.purpose = Purpose::Create;
         vec![Effect::Create {
             agent_session_id: attached.agent_session_id.take(),
@@ -176,7 +181,7 @@ fn introduce<R>(reply: R, done: Done, snapshots: Block) -> [Effect<R>; 3] {
     ]
 }
 
-fn keep<R>(attached: &mut Attached) -> Batch<R> {
+fn keep<R>(attached: &mut AttachOutcome) -> Batch<R> {
     let kept = attached
         .agent_session_id
         .take()

@@ -6,8 +6,8 @@ use crate::session::Request;
 use crate::session::machine::tests::{config, effects, end_turn, failed, opened, prompt, update};
 
 /// An engine that has attached, with a result of each kind.
-fn attached() -> Attached {
-    Attached {
+fn attached() -> AttachOutcome {
+    AttachOutcome {
         way: None,
         answer: Some("{}".to_owned()),
         agent_session_id: Some("i".to_owned()),
@@ -18,10 +18,10 @@ fn attached() -> Attached {
     }
 }
 
-fn imported() -> Attached {
+fn imported() -> AttachOutcome {
     let mut first = Block::of(Kind::Prompt, "{}".to_owned());
     first.push(Kind::Update, "{}");
-    Attached {
+    AttachOutcome {
         imported: vec![first, update("{}")],
         ..attached()
     }

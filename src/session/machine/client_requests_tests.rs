@@ -1,7 +1,7 @@
 //! Requests that pass through a session, in both directions.
 
 use super::*;
-use crate::engine::{Attached, Block};
+use crate::engine::{AttachOutcome, Block};
 use crate::session::Request;
 use crate::session::machine::tests::{config, effects, end_turn, failed, opened, prompt, update};
 
@@ -98,7 +98,7 @@ fn a_request_waits_for_the_replay_that_shows_its_subject() {
     machine.retain_requests(|id| id != "u");
     effects!(machine, replayed(Ok(()), true));
     assert_eq!(
-        effects!(machine, attached(Ok(Attached::default()))),
+        effects!(machine, attached(Ok(AttachOutcome::default()))),
         "catch up [], commands, answer l: Loaded(None), append ask, ask s, ask t"
     );
 }

@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use crate::engine::Attached;
+use crate::engine::AttachOutcome;
 
 /// Whether the session is open, or the request that creates, loads or resumes it. All other requests
 /// wait for that one.
@@ -46,7 +46,7 @@ pub(super) enum Opened {
     /// During the replay: the log is read once for both.
     NotYet,
     /// For this load, but before the replay; with the engine's answer if it has attached.
-    ForLoad(Option<Attached>),
+    ForLoad(Option<AttachOutcome>),
     /// Before the load.
     BeforeLoad,
 }

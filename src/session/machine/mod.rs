@@ -21,7 +21,7 @@ mod turns;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::engine::{Attach, Block, CloseReason, SessionConfig};
+use crate::engine::{AttachReason, Block, CloseReason, SessionConfig};
 use crate::record::Kind;
 use crate::record::metadata::MetadataChange;
 use crate::store::Sync;
@@ -282,7 +282,7 @@ impl<R> Machine<R> {
             self.lifecycle = Lifecycle::attaching(reply, request);
             return match session {
                 Opened::ForLoad(Some(attached)) => self.attached(Ok(attached)),
-                _ => vec![Effect::Attach(Attach::Again)],
+                _ => vec![Effect::Attach(AttachReason::Again)],
             };
         };
         if is_open && !was_open {
@@ -328,11 +328,11 @@ impl<R> Machine<R> {
         match request {
             Request::New(reply, config) => {
                 let prepare = Effect::Prepare(config);
-                self.create(reply, AttachRequest::New, prepare, Attach::New)
+                self.create(reply, AttachRequest::New, prepare, AttachReason::New)
             }
             Request::Fork { reply, config, at } => {
                 let fork = Effect::Fork(config, at);
-                self.create(reply, AttachRequest::Fork, fork, Attach::Fork)
+                self.create(reply, AttachRequest::Fork, fork, AttachReason::Fork)
             }
             // Another request was first to import it.
             Request::Import {
@@ -351,7 +351,7 @@ impl<R> Machine<R> {
             } => {
                 let prepare = Effect::Prepare(config);
                 let request = AttachRequest::Import { replay };
-                self.create(reply, request, prepare, Attach::Import)
+                self.create(reply, request, prepare, AttachReason::Import)
             }
             Request::ReadForFork => vec![Effect::ReadForFork],
             Request::MetadataChange(reply, change) => self.change_metadata(reply, change),
@@ -428,7 +428,7 @@ impl<R> Machine<R> {
         reply: R,
         request: AttachRequest,
         first: Effect<R>,
-        attach: Attach,
+        attach: AttachReason,
     ) -> Batch<R> {
         self.purpose = Purpose::Create;
         self.lifecycle = Lifecycle::attaching(reply, request);
@@ -442,7 +442,7 @@ impl<R> Machine<R> {
         self.lifecycle = lifecycle;
         let mut batch = vec![Effect::Open(config)];
         if let Lifecycle::Attaching { .. } = self.lifecycle {
-            batch.push(Effect::Attach(Attach::Again));
+            batch.push(Effect::Attach(AttachReason::Again));
         }
         batch
     }

@@ -1,7 +1,7 @@
 //! The prompts of a session: it has them answered, one at a time unless the engine takes more,
 //! holds those that may wait, and withdraws those that are not logged yet.
 
-use crate::engine::{Block, Ended, Prompt, StopReason};
+use crate::engine::{Block, Prompt, PromptEnd, StopReason};
 use crate::record::{Kind, OpenTurns};
 use crate::store::CALL_INTERRUPTED;
 
@@ -136,7 +136,7 @@ impl<R> Machine<R> {
     /// A prompt that was cancelled before it began. The client has shown it to its user, so it is
     /// logged; the engine never gets it.
     fn skip(&mut self, prompt: WaitingPrompt<R>) -> Batch<R> {
-        let ended = Ended::Because(StopReason::Cancelled);
+        let ended = PromptEnd::Because(StopReason::Cancelled);
         let mut batch = self.log_prompt(&prompt);
         let WaitingPrompt {
             reply,
@@ -176,9 +176,9 @@ impl<R> Machine<R> {
         let result = match (turn.stop, result) {
             (Some(TurnStop::Interrupted), Ok(ended)) if !ended.is_cancelled() => Ok(ended),
             (Some(TurnStop::Interrupted), _) => Err(Refusal::Interrupted),
-            (_, Ok(ended @ Ended::Reported(_))) => Ok(ended),
+            (_, Ok(ended @ PromptEnd::Reported(_))) => Ok(ended),
             (Some(TurnStop::Cancelled), Ok(ended)) if ended.is_cancelled() => Ok(ended),
-            (Some(TurnStop::Cancelled), _) => Ok(Ended::Because(StopReason::Cancelled)),
+            (Some(TurnStop::Cancelled), _) => Ok(PromptEnd::Because(StopReason::Cancelled)),
             (None, result) => result.map_err(Refusal::Engine),
         };
         match &result {
@@ -207,7 +207,7 @@ impl<R> Machine<R> {
             deferred: turn.reply.is_some() && self.load_under_way().is_some(),
         };
         let end = match &result {
-            Ok(Ended::Reported(params)) => Phase::Reported(params.clone()),
+            Ok(PromptEnd::Reported(params)) => Phase::Reported(params.clone()),
             _ => Phase::Idle(Some(end)),
         };
         let result = result.map(Done::Stopped);

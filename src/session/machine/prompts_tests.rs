@@ -1,7 +1,7 @@
 //! Prompts that are answered at the end of their turns: those that wait, those that overlap.
 
 use super::*;
-use crate::engine::{Attached, EngineError};
+use crate::engine::{AttachOutcome, EngineError};
 use crate::session::machine::tests::{config, effects, end_turn, failed, opened, update};
 
 /// A prompt with an id of its own.
@@ -53,7 +53,7 @@ fn a_held_prompt_begins_before_later_requests() {
     effects!(machine, request(Request::Load("m", config())));
     effects!(machine, finished("a", Ok(end_turn())));
     effects!(machine, replayed(Ok(()), true));
-    let loaded = effects!(machine, attached(Ok(Attached::default())));
+    let loaded = effects!(machine, attached(Ok(AttachOutcome::default())));
     let answered = "answer l: Loaded(None), answer a: Stopped(Cancelled)";
     assert_eq!(
         loaded,
@@ -110,7 +110,7 @@ fn a_held_prompt_whose_request_is_cancelled_is_withdrawn() {
 fn overlapping() -> Machine<&'static str> {
     let mut machine = Machine::new(true);
     effects!(machine, request(Request::New("new", config())));
-    effects!(machine, attached(Ok(Attached::default())));
+    effects!(machine, attached(Ok(AttachOutcome::default())));
     machine
 }
 
@@ -261,7 +261,7 @@ fn a_turn_that_ends_with_its_process_is_interrupted_unless_its_own_client_has_le
         effects!(machine, request(named("a")));
         let left = effects!(machine, request(Request::Leave(leaving)));
         assert_eq!(left, "cancel turns, withdraw");
-        let stopped = Ended::Because(StopReason::Cancelled);
+        let stopped = PromptEnd::Because(StopReason::Cancelled);
         assert_eq!(effects!(machine, finished("a", Ok(stopped))), end);
     }
     // A turn that has come to its end by itself has ended so.

@@ -1,8 +1,8 @@
 //! The effects of requests and events, in their order.
 
 use super::*;
-use crate::engine::outlet::Entry;
-use crate::engine::{Attached, Ended, EngineError, Secret, StopReason};
+use crate::engine::outlet::BlockEntry;
+use crate::engine::{AttachOutcome, EngineError, PromptEnd, Secret, StopReason};
 use crate::record::header::Workspace;
 use crate::session::request::AnswerDue;
 
@@ -32,7 +32,7 @@ pub(in crate::session) fn opened() -> Machine<&'static str> {
     let mut machine = Machine::default();
     let effects = effects!(machine, request(Request::New("new", config())));
     assert_eq!(effects, "prepare, attach New");
-    let made = effects!(machine, attached(Ok(Attached::default())));
+    let made = effects!(machine, attached(Ok(AttachOutcome::default())));
     assert_eq!(
         made,
         "create, answer new: Created(None), snapshots [], commands"
@@ -52,8 +52,8 @@ pub(in crate::session) fn update(payload: &str) -> Block {
     Block::of(Kind::Update, payload.to_owned())
 }
 
-pub(in crate::session) fn end_turn() -> Ended {
-    Ended::Because(StopReason::EndTurn)
+pub(in crate::session) fn end_turn() -> PromptEnd {
+    PromptEnd::Because(StopReason::EndTurn)
 }
 
 pub(in crate::session) fn prompt(reply: &'static str) -> Request<&'static str> {
@@ -116,7 +116,7 @@ pub(in crate::session) fn words(batch: Batch<&'static str>) -> String {
         Effect::RetryRecovery => "recover".to_owned(),
         Effect::RecordWorkspaceChange => "workspace".to_owned(),
         Effect::Append(block, sync) => {
-            let record = |entry: Entry<'_>| {
+            let record = |entry: BlockEntry<'_>| {
                 let id = entry.id.filter(|_| entry.kind == Kind::End);
                 let id = id.map(|id| format!(" {id}")).unwrap_or_default();
                 format!("{}{id}", entry.kind.as_str())
@@ -158,7 +158,7 @@ pub(in crate::session) fn words(batch: Batch<&'static str>) -> String {
         }
         Effect::CatchUp(snapshots, _) => format!("catch up {:?}", payloads(&snapshots)),
         Effect::AbandonReplay => "abandon replay".to_owned(),
-        Effect::Answer(reply, Ok(Done::Stopped(Ended::Because(reason)))) => {
+        Effect::Answer(reply, Ok(Done::Stopped(PromptEnd::Because(reason)))) => {
             format!("answer {reply}: Stopped({reason:?})")
         }
         Effect::Answer(reply, Ok(done)) => format!("answer {reply}: {done:?}"),
@@ -261,7 +261,7 @@ fn nothing_is_sent_into_a_replay_and_a_turn_that_ends_meanwhile_is_answered_afte
     assert_eq!(ended, "append end and sync");
     assert_eq!(effects!(machine, request(prompt("q"))), "");
     assert_eq!(effects!(machine, replayed(Ok(()), true)), "attach Again");
-    let replayed = effects!(machine, attached(Ok(Attached::default())));
+    let replayed = effects!(machine, attached(Ok(AttachOutcome::default())));
     assert_eq!(
         replayed,
         "catch up [], commands, answer l: Loaded(None), answer p: Stopped(EndTurn), \
@@ -286,7 +286,7 @@ fn a_replay_that_fails_sends_what_it_has_held_back() {
         } else {
             // The actor refuses the load itself, since its answer was in the batch.
             effects!(machine, replayed(Ok(()), true));
-            machine.attached(Ok(Attached::default()));
+            machine.attached(Ok(AttachOutcome::default()));
             let broken = effects!(machine, failed(failed()));
             assert_eq!(broken, "abandon replay, answer p: Stopped(EndTurn)");
         }
@@ -311,7 +311,7 @@ fn an_update_that_cannot_be_logged_ends_the_turn_and_is_recovered_before_the_ans
     assert_eq!(effects!(machine, update(update("{}"))), "", "no more of it");
     let ended = effects!(
         machine,
-        finished("m", Ok(Ended::Because(StopReason::Cancelled)))
+        finished("m", Ok(PromptEnd::Because(StopReason::Cancelled)))
     );
     assert_eq!(ended, "recover, refuse p: no space");
 }
@@ -324,7 +324,7 @@ fn an_end_that_cannot_be_logged_during_a_replay_is_an_error_in_any_case() {
     machine.finished("m", Ok(end_turn()));
     assert_eq!(effects!(machine, failed(failed())), "");
     assert_eq!(effects!(machine, replayed(Ok(()), true)), "attach Again");
-    let replayed = effects!(machine, attached(Ok(Attached::default())));
+    let replayed = effects!(machine, attached(Ok(AttachOutcome::default())));
     assert_eq!(
         replayed,
         "catch up [], commands, answer l: Loaded(None), refuse p: no space"
@@ -374,7 +374,7 @@ fn a_session_that_is_opened_with_its_replay_is_open_if_that_succeeds() {
         let mut replayed = effects!(machine, replayed(result, open));
         if attaches {
             assert_eq!(replayed, "attach Again");
-            replayed = effects!(machine, attached(Ok(Attached::default())));
+            replayed = effects!(machine, attached(Ok(AttachOutcome::default())));
         }
         assert_eq!(replayed, expected);
         assert_eq!(machine.is_over(), !attaches);
@@ -396,7 +396,7 @@ fn closing_and_deleting_end_a_turn_first() {
         assert!(machine.has_waiting_requests());
         let ended = effects!(
             machine,
-            finished("m", Ok(Ended::Because(StopReason::Cancelled)))
+            finished("m", Ok(PromptEnd::Because(StopReason::Cancelled)))
         );
         let answered = "append end and sync, answer p: Stopped(Cancelled)";
         assert_eq!(ended, format!("{answered}, {expected}"));
@@ -419,7 +419,7 @@ fn a_cancellation_after_a_prompt_that_waits_is_for_that_prompt() {
         ""
     );
     assert_eq!(effects!(machine, replayed(Ok(()), true)), "attach Again");
-    let replayed = effects!(machine, attached(Ok(Attached::default())));
+    let replayed = effects!(machine, attached(Ok(AttachOutcome::default())));
     assert_eq!(
         replayed,
         "catch up [], commands, answer l: Loaded(None), claim, workspace, append prompt, begin, cancel turns"
@@ -441,7 +441,7 @@ fn a_session_that_is_not_open_accepts_no_prompt() {
     );
     let resumed = effects!(machine, request(Request::Resume("r", config())));
     assert_eq!(resumed, "open, attach Again");
-    let resumed = effects!(machine, attached(Ok(Attached::default())));
+    let resumed = effects!(machine, attached(Ok(AttachOutcome::default())));
     assert_eq!(resumed, "commands, snapshots [], answer r: Resumed(None)");
 }
 

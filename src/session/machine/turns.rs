@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use crate::engine::{Ended, StopReason};
+use crate::engine::{PromptEnd, StopReason};
 use crate::json;
 use crate::protocol::UpdateKind;
 use crate::record::open_calls::OpenCalls;
@@ -37,7 +37,7 @@ impl<R> Turn<R> {
     /// the store did not answer: its end may be logged later, and nobody waits for that.
     pub(super) fn failed(&self, refusal: Refusal) -> Result<Done, Refusal> {
         if self.stop == Some(TurnStop::Cancelled) && !refusal.is_of_disk() {
-            Ok(Done::Stopped(Ended::Because(StopReason::Cancelled)))
+            Ok(Done::Stopped(PromptEnd::Because(StopReason::Cancelled)))
         } else {
             Err(refusal)
         }

@@ -14,8 +14,8 @@ use std::time::Duration;
 use agent_client_protocol_schema::v1;
 use rejoin::engine::demo::LocalEngine;
 use rejoin::engine::{
-    Cancel, ClientCapabilities, Conversation, Ended, Engine, EngineError, EngineEvent, History,
-    HistoryError, Opening, Outlet, Prompt, Secret, SessionConfig, StopReason,
+    Cancel, ClientCapabilities, Conversation, Engine, EngineError, EngineEvent, History,
+    HistoryError, Opening, Outlet, Prompt, PromptEnd, Secret, SessionConfig, StopReason,
 };
 use rejoin::record::header::Workspace;
 use rejoin::record::{Kind, Record};
@@ -210,10 +210,10 @@ fn updates(said: &EngineEvent) -> Vec<String> {
 }
 
 /// This engine ends its turns for a reason and adds nothing to it.
-fn reason(ended: Ended) -> StopReason {
+fn reason(ended: PromptEnd) -> StopReason {
     match ended {
-        Ended::Because(reason) => reason,
-        Ended::With(result) | Ended::Reported(result) => panic!("{result}"),
+        PromptEnd::Because(reason) => reason,
+        PromptEnd::With(result) | PromptEnd::Reported(result) => panic!("{result}"),
     }
 }
 

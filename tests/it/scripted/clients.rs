@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 
-use rejoin::engine::{Attach, Attached, CloseReason, Ended};
-use rejoin::server::{Kind, Options, Process};
+use rejoin::engine::{AttachOutcome, AttachReason, CloseReason, PromptEnd};
+use rejoin::server::{Options, Process, ProcessKind};
 use rejoin::sys::sim::SimDisk;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
@@ -41,7 +41,7 @@ impl Rig {
         let runtime = Builder::new_multi_thread().enable_all().build();
         Self {
             runtime: runtime.expect("runtimes can be made"),
-            process: Process::new(options, SimDisk::new().sys(), engine, Kind::Host),
+            process: Process::new(options, SimDisk::new().sys(), engine, ProcessKind::Host),
             events,
         }
     }
@@ -58,10 +58,12 @@ impl Rig {
     }
 
     /// The engine is asked to attach, and does.
-    fn attach(&self, expected: Attach) {
+    fn attach(&self, expected: AttachReason) {
         match self.event() {
             Event::Attach(how, _, responder) if how == expected => {
-                responder.send(Ok(Attached::default())).expect("it waits");
+                responder
+                    .send(Ok(AttachOutcome::default()))
+                    .expect("it waits");
             }
             event => panic!("{event:?}"),
         }
@@ -76,7 +78,7 @@ impl Rig {
     /// A new session of this client.
     fn session(&self, client: &mut Client) -> String {
         let id = client.ask("session/new", &json!({ "cwd": FOLDER, "mcpServers": [] }));
-        self.attach(Attach::New);
+        self.attach(AttachReason::New);
         let (_, answer) = client.take(id);
         let session = answer["result"]["sessionId"].as_str();
         session.expect("an id").to_owned()
@@ -90,8 +92,8 @@ impl Rig {
     }
 }
 
-fn end_of_turn() -> Ended {
-    Ended::With(r#"{"stopReason":"end_turn"}"#.to_owned())
+fn end_of_turn() -> PromptEnd {
+    PromptEnd::With(r#"{"stopReason":"end_turn"}"#.to_owned())
 }
 
 fn prompt(session: &str) -> Value {
@@ -127,7 +129,7 @@ fn clients_of_one_process_have_their_own_sessions_versions_and_ends() {
     let mut third = rig.connect(1);
     let load = json!({ "sessionId": one, "cwd": FOLDER, "mcpServers": [] });
     let load = third.client.ask("session/load", &load);
-    rig.attach(Attach::Again);
+    rig.attach(AttachReason::Again);
     assert!(third.client.take(load).1.get("result").is_some());
     let listed = third.client.answer("session/list", &json!({}));
     assert_eq!(

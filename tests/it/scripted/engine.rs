@@ -4,8 +4,9 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
 use rejoin::engine::{
-    Attach, Attached, BoxFuture, Called, Cancel, CloseReason, Conversation, Ended, Engine,
-    EngineError, Greeted, Introduction, Opening, Outlet, Prompt, SessionConfig,
+    AttachOutcome, AttachReason, BoxFuture, Called, Cancel, CloseReason, Conversation, Engine,
+    EngineError, InitializeOutcome, Introduction, Opening, Outlet, Prompt, PromptEnd,
+    SessionConfig,
 };
 use rejoin::record::header::Implementation;
 use tokio::sync::oneshot;
@@ -16,8 +17,8 @@ pub(super) type Responder<T> = oneshot::Sender<Result<T, EngineError>>;
 /// What the engine is asked for.
 #[derive(Debug)]
 pub(super) enum Event {
-    Attach(Attach, Outlet, Responder<Attached>),
-    Prompt(Responder<Ended>),
+    Attach(AttachReason, Outlet, Responder<AttachOutcome>),
+    Prompt(Responder<PromptEnd>),
     Call(String, Responder<Called>),
     Part(CloseReason),
 }
@@ -70,8 +71,8 @@ impl Engine for Scripted {
         self.wraps
     }
 
-    fn initialize(&self, _: Introduction) -> BoxFuture<'static, Greeted> {
-        Box::pin(async { Greeted::Answered(Ok("{}".to_owned())) })
+    fn initialize(&self, _: Introduction) -> BoxFuture<'static, InitializeOutcome> {
+        Box::pin(async { InitializeOutcome::Answered(Ok("{}".to_owned())) })
     }
 
     fn may_have_sessions(&self) -> bool {
@@ -86,16 +87,16 @@ impl Conversation for Session {
 
     fn reconfigure(&self, _: SessionConfig) {}
 
-    fn attach(&self, how: Attach) -> BoxFuture<'static, Result<Attached, EngineError>> {
-        if how == Attach::Elsewhere {
+    fn attach(&self, how: AttachReason) -> BoxFuture<'static, Result<AttachOutcome, EngineError>> {
+        if how == AttachReason::Elsewhere {
             // Nothing is asked of the engine then.
-            return Box::pin(async { Ok(Attached::default()) });
+            return Box::pin(async { Ok(AttachOutcome::default()) });
         }
         let out = self.out.clone();
         self.ask(|responder| Event::Attach(how, out, responder))
     }
 
-    fn prompt(&self, _: Prompt, _: Cancel) -> BoxFuture<'static, Result<Ended, EngineError>> {
+    fn prompt(&self, _: Prompt, _: Cancel) -> BoxFuture<'static, Result<PromptEnd, EngineError>> {
         self.ask(Event::Prompt)
     }
 

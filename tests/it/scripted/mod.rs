@@ -9,7 +9,9 @@ mod storage;
 
 use std::io::ErrorKind;
 
-use rejoin::engine::{Attach, Attached, Block, Called, CloseReason, Ended, EngineEvent, Question};
+use rejoin::engine::{
+    AttachOutcome, AttachReason, Block, Called, CloseReason, EngineEvent, PromptEnd, Question,
+};
 use rejoin::record::Kind;
 use rejoin::sys::sim::Fault;
 use serde_json::json;
@@ -41,14 +43,14 @@ fn failed_creation_leaves_no_session() {
         };
         let update = r#"{"sessionUpdate":"user_message_chunk"}"#;
         let imported = vec![Block::of(Kind::Update, update.to_owned()); 2];
-        let attached = Attached {
+        let attached = AttachOutcome {
             agent_session_id: Some("{}".to_owned()),
-            imported: if how == Attach::Import {
+            imported: if how == AttachReason::Import {
                 imported
             } else {
                 Vec::new()
             },
-            ..Attached::default()
+            ..AttachOutcome::default()
         };
         let fault = Fault::Error(ErrorKind::StorageFull);
         rig.disk
@@ -79,13 +81,13 @@ fn failed_creation_leaves_no_session() {
 fn refusal_of_engine_leaves_no_session() {
     let mut rig = Rig::start();
     let new = rig.ask("session/new", json!({ "cwd": FOLDER, "mcpServers": [] }));
-    let (_, responder) = rig.attach(Attach::New);
+    let (_, responder) = rig.attach(AttachReason::New);
     responder.send(Err(refusal())).expect("it waits");
     assert_eq!(rig.answer(new)["error"]["code"], -31999);
     rig.parted(CloseReason::Refused);
 
     let new = rig.ask("session/new", json!({ "cwd": FOLDER, "mcpServers": [] }));
-    let (_, responder) = rig.attach(Attach::New);
+    let (_, responder) = rig.attach(AttachReason::New);
     let cancel = json!({
         "jsonrpc": "2.0", "method": "$/cancel_request", "params": { "requestId": new },
     });
@@ -115,12 +117,12 @@ fn refusal_of_engine_ends_replay() {
 
     for expected in [None, Some(count)] {
         let load = rig.ask_for("session/load", &id);
-        let (_, responder) = rig.attach(Attach::Again);
+        let (_, responder) = rig.attach(AttachReason::Again);
         let refuses = expected.is_none();
         let result = if refuses {
             Err(refusal())
         } else {
-            Ok(Attached::default())
+            Ok(AttachOutcome::default())
         };
         responder.send(result).expect("it waits");
         let mut replayed = 0;
@@ -176,8 +178,10 @@ fn updates_between_turns_are_logged_and_sent() {
 
     // Both replay as they were: the words, and nothing of the question.
     let load = rig.ask_for("session/load", &id);
-    let (_, responder) = rig.attach(Attach::Again);
-    responder.send(Ok(Attached::default())).expect("it waits");
+    let (_, responder) = rig.attach(AttachReason::Again);
+    responder
+        .send(Ok(AttachOutcome::default()))
+        .expect("it waits");
     let line = rig.next_line();
     assert!(line.contains(r#""text":"1e400"}"#), "{line}");
     assert!(rig.answer(load).get("result").is_some());
@@ -241,7 +245,7 @@ fn close_during_attach() {
         panic!("it is prompted");
     };
     let load = rig.ask_for("session/load", &id);
-    let (_, responder) = rig.attach(Attach::Again);
+    let (_, responder) = rig.attach(AttachReason::Again);
     let close = rig.ask("session/close", json!({ "sessionId": id }));
     let refused = loop {
         let message = rig.next();
@@ -254,7 +258,7 @@ fn close_during_attach() {
         (&json!(load), &json!(-32800))
     );
     assert!(responder.is_closed());
-    let result = Ended::With(r#"{"stopReason":"cancelled","x":1}"#.to_owned());
+    let result = PromptEnd::With(r#"{"stopReason":"cancelled","x":1}"#.to_owned());
     ended.send(Ok(result)).expect("it waits");
     let answer = rig.answer(prompt);
     assert_eq!(

@@ -1,6 +1,6 @@
 //! What an engine asks a client of version 2.
 
-use rejoin::engine::{Ended, EngineEvent, Outlet, Question, StopReason};
+use rejoin::engine::{EngineEvent, Outlet, PromptEnd, Question, StopReason};
 use rejoin::transport::Outcome;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -14,7 +14,7 @@ struct Turn {
     rig: Rig,
     session: String,
     out: Outlet,
-    end: Responder<Ended>,
+    end: Responder<PromptEnd>,
 }
 
 impl Turn {
@@ -99,7 +99,7 @@ fn permission_request_has_form_of_version_2() {
     let asked = records.iter().find(|(kind, _)| *kind == "ask");
     assert!(asked.is_some_and(|(_, payload)| payload.contains(r#""toolCall":{"#)));
     let end = turn.end;
-    end.send(Ok(Ended::Because(StopReason::EndTurn)))
+    end.send(Ok(PromptEnd::Because(StopReason::EndTurn)))
         .expect("it waits");
     let idle = turn.rig.next();
     assert_eq!(idle["params"]["update"]["stopReason"], "end_turn");
@@ -122,7 +122,7 @@ fn cancel_withdraws_client_requests() {
     let kinds = ["session", "prompt", "output", "ask", "answer"];
     assert_eq!(turn.records(), kinds);
     let end = turn.end;
-    end.send(Ok(Ended::Because(StopReason::Cancelled)))
+    end.send(Ok(PromptEnd::Because(StopReason::Cancelled)))
         .expect("it waits");
     // The client knows of the call from the question.
     let closed = turn.rig.next();
@@ -142,7 +142,7 @@ fn requests_without_equivalent_are_not_sent() {
     turn.is_told("requires_action");
     turn.is_told("running");
     let end = turn.end;
-    end.send(Ok(Ended::Because(StopReason::EndTurn)))
+    end.send(Ok(PromptEnd::Because(StopReason::EndTurn)))
         .expect("it waits");
     assert_eq!(
         turn.rig.next()["params"]["update"]["stopReason"],

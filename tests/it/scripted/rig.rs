@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 
-use rejoin::engine::{Attach, Attached, CloseReason, EngineError, Outlet};
+use rejoin::engine::{AttachOutcome, AttachReason, CloseReason, EngineError, Outlet};
 use rejoin::server::Options;
 use rejoin::store::{Durability, Store};
 use rejoin::sys::SessionId;
@@ -121,7 +121,7 @@ impl Rig {
 
     /// The engine is to make ready.
     #[track_caller]
-    pub(super) fn attach(&mut self, expected: Attach) -> (Outlet, Responder<Attached>) {
+    pub(super) fn attach(&mut self, expected: AttachReason) -> (Outlet, Responder<AttachOutcome>) {
         match self.event() {
             Event::Attach(how, out, responder) if how == expected => (out, responder),
             event => panic!("{event:?}"),
@@ -138,8 +138,10 @@ impl Rig {
     #[track_caller]
     pub(super) fn session(&mut self) -> (String, Outlet) {
         let id = self.ask("session/new", json!({ "cwd": FOLDER, "mcpServers": [] }));
-        let (out, responder) = self.attach(Attach::New);
-        responder.send(Ok(Attached::default())).expect("it waits");
+        let (out, responder) = self.attach(AttachReason::New);
+        responder
+            .send(Ok(AttachOutcome::default()))
+            .expect("it waits");
         let answer = self.answer(id);
         let session = answer["result"]["sessionId"].as_str().expect("an id");
         (session.to_owned(), out)

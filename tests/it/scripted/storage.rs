@@ -1,7 +1,7 @@
 //! Disks that fail while sessions are open: what can be read is shown, what cannot be kept is
 //! refused, and only a session that is known to be absent is not found.
 
-use rejoin::engine::Ended;
+use rejoin::engine::PromptEnd;
 use serde_json::{Value, json};
 
 use super::engine::Event;
@@ -16,7 +16,9 @@ fn prompt(rig: &mut Rig, session: &str) -> Value {
         panic!("the engine is prompted");
     };
     responder
-        .send(Ok(Ended::With(r#"{"stopReason":"end_turn"}"#.to_owned())))
+        .send(Ok(PromptEnd::With(
+            r#"{"stopReason":"end_turn"}"#.to_owned(),
+        )))
         .expect("it waits");
     rig.answer(prompt)
 }

@@ -10,17 +10,17 @@ use super::used_ids::{Hash, UsedIds, hash, numbered, split_number};
 
 /// The tool calls of one session.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
+pub(super) struct CallIds {
     used: UsedIds,
     /// The latest call of each of the agent's ids.
-    latest: HashMap<Hash, Call>,
+    latest: HashMap<Hash, NumberedCall>,
     /// The ids that were made here.
     ours: HashSet<Hash>,
     turn: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Call {
+struct NumberedCall {
     /// The number that is appended to its id; 0 for none.
     number: u32,
     /// The turn in which it began.
@@ -28,7 +28,7 @@ struct Call {
     ended: bool,
 }
 
-impl Calls {
+impl CallIds {
     /// A call that is open may still get updates, but a further `tool_call` with its id is a new
     /// call.
     pub(super) fn turn_begins(&mut self) {
@@ -38,7 +38,7 @@ impl Calls {
     /// A `tool_call` with its status: returns the number of its id. It is a new call unless a call
     /// of the same turn is open under this id.
     pub(super) fn begin(&mut self, id: &str, status: Option<&str>) -> u32 {
-        let open = |call: &&mut Call| !call.ended && call.turn == self.turn;
+        let open = |call: &&mut NumberedCall| !call.ended && call.turn == self.turn;
         if let Some(call) = self.latest.get_mut(&hash(0, id)).filter(open) {
             call.set_status(status);
             return call.number;
@@ -120,7 +120,7 @@ impl Calls {
     }
 
     fn insert(&mut self, id: &str, number: u32, status: Option<&str>) {
-        let mut call = Call {
+        let mut call = NumberedCall {
             number,
             turn: self.turn,
             ended: false,
@@ -130,7 +130,7 @@ impl Calls {
     }
 }
 
-impl Call {
+impl NumberedCall {
     /// No status means no change. An unknown status counts as open, as clients show such a call as
     /// still running.
     fn set_status(&mut self, status: Option<&str>) {

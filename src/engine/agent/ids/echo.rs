@@ -22,7 +22,7 @@ pub(in crate::engine::agent) struct Echo {
     /// The request's parameters. They are parsed only when needed, as most agents never repeat a
     /// prompt.
     params: String,
-    parts: Option<VecDeque<Part>>,
+    parts: Option<VecDeque<PromptPart>>,
     /// The context before the prompt, without white space.
     context: String,
     /// How much of the context was repeated, in bytes.
@@ -93,7 +93,7 @@ impl Steered {
 
 /// A part of a prompt.
 #[derive(Debug)]
-enum Part {
+enum PromptPart {
     /// The text of a block, without white space.
     Text(String),
     /// Another block.
@@ -134,7 +134,7 @@ impl Echo {
             return self.repeats_text(&dense(text));
         }
         let parts = self.parts();
-        let same = |part: &Part| matches!(part, Part::Block(block) if *block == chunk);
+        let same = |part: &PromptPart| matches!(part, PromptPart::Block(block) if *block == chunk);
         let found = parts.iter().position(same);
         if let Some(at) = found {
             parts.drain(..=at);
@@ -191,7 +191,7 @@ impl Echo {
             if let Some((whole, rest)) = covered(parts.range(start..), words) {
                 parts.drain(..start + whole);
                 if let Some(rest) = rest {
-                    parts.push_front(Part::Text(rest));
+                    parts.push_front(PromptPart::Text(rest));
                 }
                 return true;
             }
@@ -199,7 +199,7 @@ impl Echo {
         false
     }
 
-    fn parts(&mut self) -> &mut VecDeque<Part> {
+    fn parts(&mut self) -> &mut VecDeque<PromptPart> {
         let params = &self.params;
         self.parts.get_or_insert_with(|| read(params))
     }
@@ -207,11 +207,11 @@ impl Echo {
 
 /// Which parts these words repeat in sequence: how many, and the rest of the last one.
 fn covered<'a>(
-    parts: impl Iterator<Item = &'a Part>,
+    parts: impl Iterator<Item = &'a PromptPart>,
     mut words: &str,
 ) -> Option<(usize, Option<String>)> {
     for (whole, part) in parts.enumerate() {
-        let Part::Text(text) = part else {
+        let PromptPart::Text(text) = part else {
             return None;
         };
         if let Some(rest) = text.strip_prefix(words) {
@@ -239,14 +239,14 @@ fn text(block: &Value) -> Option<&str> {
     block.get("text").filter(|_| is_text)?.as_str()
 }
 
-fn read(params: &str) -> VecDeque<Part> {
+fn read(params: &str) -> VecDeque<PromptPart> {
     let blocks = json::tree(params).and_then(|mut params| {
         let prompt = params.get_mut("prompt")?.as_array_mut()?;
         Some(std::mem::take(prompt))
     });
     let part = |block: Value| match text(&block).map(dense) {
-        Some(text) => Part::Text(text),
-        None => Part::Block(block),
+        Some(text) => PromptPart::Text(text),
+        None => PromptPart::Block(block),
     };
     blocks.unwrap_or_default().into_iter().map(part).collect()
 }

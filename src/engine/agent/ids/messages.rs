@@ -14,7 +14,7 @@ use crate::sys::Ids;
 
 /// The change that a chunk's id needs.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Change<'a> {
+pub(super) enum MessageIdChange<'a> {
     /// The id is kept.
     None,
     /// The chunk has no id: insert this one, escaped as between quotes, and append this number
@@ -26,7 +26,7 @@ pub(super) enum Change<'a> {
 
 /// The messages of one session.
 #[derive(Debug)]
-pub(super) struct Messages {
+pub(super) struct MessageIds {
     ids: Arc<dyn Ids>,
     /// The ids in use, for each role.
     used: [UsedIds; 3],
@@ -45,7 +45,7 @@ struct Last {
     number: u32,
 }
 
-impl Messages {
+impl MessageIds {
     pub(super) fn new(ids: Arc<dyn Ids>) -> Self {
         Self {
             ids,
@@ -67,7 +67,7 @@ impl Messages {
     }
 
     /// The next chunk, with the escaped text of its id, if it has one.
-    pub(super) fn chunk(&mut self, role: Role, body: Option<&str>) -> Change<'_> {
+    pub(super) fn chunk(&mut self, role: Role, body: Option<&str>) -> MessageIdChange<'_> {
         let same = self.last.role == Some(role);
         if let Some(body) = body {
             if !same || self.last.body != body {
@@ -75,8 +75,8 @@ impl Messages {
                 self.begin(role, body);
             }
             return match self.last.number {
-                0 => Change::None,
-                number => Change::Number(number),
+                0 => MessageIdChange::None,
+                number => MessageIdChange::Number(number),
             };
         }
         if !same {
@@ -84,7 +84,7 @@ impl Messages {
             self.last.number = self.named(role, &id);
             self.begin(role, &id);
         }
-        Change::Give(&self.last.body, self.last.number)
+        MessageIdChange::Give(&self.last.body, self.last.number)
     }
 
     fn begin(&mut self, role: Role, body: &str) {

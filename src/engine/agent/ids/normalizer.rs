@@ -6,10 +6,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::calls::Calls;
+use super::calls::CallIds;
 use super::echo::{Echo, Steered};
-use super::messages::{Change, Messages};
-use crate::engine::agent::parse::{Fields, Form, Payload};
+use super::messages::{MessageIdChange, MessageIds};
+use crate::engine::agent::parse::{Fields, Payload, PayloadForm};
 use crate::json::{self, Span};
 use crate::protocol::{Role, UpdateKind};
 use crate::record::Kind;
@@ -21,7 +21,7 @@ pub(in crate::engine::agent) struct NormalizedUpdate<'a> {
     /// The kind of its record.
     pub(in crate::engine::agent) kind: Kind,
     /// Which part of the notification's parameters its text is.
-    pub(in crate::engine::agent) form: Form,
+    pub(in crate::engine::agent) form: PayloadForm,
     /// Its text: borrowed if nothing was changed.
     pub(in crate::engine::agent) payload: Cow<'a, str>,
     /// Whether the update is about a tool call.
@@ -31,8 +31,8 @@ pub(in crate::engine::agent) struct NormalizedUpdate<'a> {
 /// Tracks the ids of a session and makes them unique.
 #[derive(Debug)]
 pub(in crate::engine::agent) struct IdNormalizer {
-    messages: Messages,
-    calls: Calls,
+    messages: MessageIds,
+    calls: CallIds,
     /// The prompts of running turns, by the ids of their messages.
     echoes: Vec<(String, Echo)>,
     steered: Steered,
@@ -42,8 +42,8 @@ impl IdNormalizer {
     /// For a session without history.
     pub(in crate::engine::agent) fn new(ids: Arc<dyn Ids>) -> Self {
         Self {
-            messages: Messages::new(ids),
-            calls: Calls::default(),
+            messages: MessageIds::new(ids),
+            calls: CallIds::default(),
             echoes: Vec::new(),
             steered: Steered::default(),
         }
@@ -180,8 +180,8 @@ impl IdNormalizer {
     ) -> NormalizedUpdate<'a> {
         let Payload { text, form, fields } = payload;
         let mut kind = match form {
-            Form::Update => Kind::Update,
-            Form::Params => Kind::UpdateParams,
+            PayloadForm::Update => Kind::Update,
+            PayloadForm::Params => Kind::UpdateParams,
         };
         let mut is_call = false;
         let changed = match update_kind(&text, &fields) {
@@ -238,8 +238,8 @@ impl IdNormalizer {
             return None;
         }
         match (self.messages.chunk(role, body), id) {
-            (Change::Number(number), Some(id)) => numbered(text, id, number),
-            (Change::Give(body, number), null) => {
+            (MessageIdChange::Number(number), Some(id)) => numbered(text, id, number),
+            (MessageIdChange::Give(body, number), null) => {
                 Some(with_message_id(text, null, fields.whole, body, number))
             }
             _ => None,

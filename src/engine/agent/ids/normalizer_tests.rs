@@ -305,7 +305,7 @@ fn the_kind_of_a_record_follows_the_update() {
         let payload = Payload::of_record(Kind::UpdateParams, &params).unwrap();
         let update = normalizer.normalize(payload);
         assert_eq!((update.kind, &*update.payload), (kind, &*params));
-        assert_eq!(update.form, Form::Params);
+        assert_eq!(update.form, PayloadForm::Params);
     }
 }
 

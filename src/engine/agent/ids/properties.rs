@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::tests::{Counted, act, normalizer};
 use super::*;
-use crate::engine::agent::parse::{Message, read};
+use crate::engine::agent::parse::{AgentMessage, read};
 
 /// White space between tokens.
 fn gap() -> impl Strategy<Value = &'static str> {
@@ -162,7 +162,7 @@ proptest! {
                 _ => format!("{{\"_meta\":{more},\"sessionId\":\"s\",\"update\":{update}}}"),
             };
             let line = format!("{{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{params}}}\r");
-            let Message::Update { session, payload } = read(line.as_bytes()) else {
+            let AgentMessage::Update { session, payload } = read(line.as_bytes()) else {
                 return Err(TestCaseError::fail(line));
             };
             prop_assert_eq!(&*session, "s");

@@ -5,13 +5,13 @@
 
 use std::borrow::Cow;
 
-use super::payload::{self, Fields, Form, NamedSession, Payload, without_session};
+use super::payload::{self, Fields, NamedSession, Payload, PayloadForm, without_session};
 use crate::json::{self, Span};
 use crate::protocol::method;
 
 /// A message of the agent, borrowed from its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::engine::agent) enum Message<'a> {
+pub(in crate::engine::agent) enum AgentMessage<'a> {
     /// A `session/update` notification.
     Update {
         /// The agent's session id.
@@ -44,7 +44,7 @@ pub(in crate::engine::agent) enum Message<'a> {
         /// The id's JSON text.
         id: &'a str,
         /// The result or the error.
-        outcome: Outcome<'a>,
+        outcome: ResponseOutcome<'a>,
     },
     /// Nothing but white space.
     Blank,
@@ -54,7 +54,7 @@ pub(in crate::engine::agent) enum Message<'a> {
 
 /// How a request was answered, as JSON text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::engine::agent) enum Outcome<'a> {
+pub(in crate::engine::agent) enum ResponseOutcome<'a> {
     /// The `result`: any value.
     Result(Cow<'a, str>),
     /// The `error`: an object if the agent keeps to JSON-RPC.
@@ -73,7 +73,7 @@ pub(super) struct Params {
 
 /// The positions of the parts of a message.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Envelope {
+pub(super) struct MessageSpans {
     id: Option<Span>,
     method: Option<Span>,
     result: Option<Span>,
@@ -81,7 +81,7 @@ pub(super) struct Envelope {
     pub(super) params: Params,
 }
 
-impl Envelope {
+impl MessageSpans {
     /// The envelope with each position moved.
     pub(super) fn map(&self, to: impl Fn(Span) -> Span) -> Self {
         let params = &self.params;
@@ -101,7 +101,7 @@ impl Envelope {
 }
 
 /// Parses one line, with or without its line break.
-pub(in crate::engine::agent) fn read(line: &[u8]) -> Message<'_> {
+pub(in crate::engine::agent) fn read(line: &[u8]) -> AgentMessage<'_> {
     text_of(line)
         .and_then(|text| Some(classify(text, &envelope(text)?)))
         .unwrap_or_else(|| refused(line))
@@ -114,25 +114,25 @@ pub(super) fn text_of(line: &[u8]) -> Option<&str> {
 }
 
 /// Classifies a line that is not a JSON object.
-pub(super) fn refused(line: &[u8]) -> Message<'_> {
+pub(super) fn refused(line: &[u8]) -> AgentMessage<'_> {
     let Some(text) = text_of(line) else {
-        return Message::Invalid("it is not UTF-8");
+        return AgentMessage::Invalid("it is not UTF-8");
     };
     let start = json::skip_space(text.as_bytes(), 0);
     match text.as_bytes().get(start) {
-        None => Message::Blank,
-        Some(b'{') => Message::Invalid("it is not valid JSON"),
+        None => AgentMessage::Blank,
+        Some(b'{') => AgentMessage::Invalid("it is not valid JSON"),
         Some(b'[') if json::value_end(text.as_bytes(), start).is_some() => {
-            Message::Invalid("it is a batch, which the protocol does not have")
+            AgentMessage::Invalid("it is a batch, which the protocol does not have")
         }
-        Some(_) => Message::Invalid("it is not a JSON object"),
+        Some(_) => AgentMessage::Invalid("it is not a JSON object"),
     }
 }
 
 /// Parses a message, if the text is a JSON object.
-pub(super) fn envelope(text: &str) -> Option<Envelope> {
+pub(super) fn envelope(text: &str) -> Option<MessageSpans> {
     let start = json::skip_space(text.as_bytes(), 0);
-    let mut found = Envelope::default();
+    let mut found = MessageSpans::default();
     let end = json::walk(text.as_bytes(), start, |name, _, at| {
         if name == b"params" {
             let (params, end) = params(text, at)?;
@@ -180,12 +180,12 @@ fn params(text: &str, start: usize) -> Option<(Params, usize)> {
 }
 
 /// Classifies a message.
-pub(super) fn classify<'a>(text: &'a str, envelope: &Envelope) -> Message<'a> {
+pub(super) fn classify<'a>(text: &'a str, envelope: &MessageSpans) -> AgentMessage<'a> {
     let Some(method) = envelope.method else {
         return response(text, envelope);
     };
     let Some(method) = method.string(text) else {
-        return Message::Invalid("its method is not a string");
+        return AgentMessage::Invalid("its method is not a string");
     };
     let params = &envelope.params;
     let session = params.session.and_then(|span| span.string(text));
@@ -193,7 +193,7 @@ pub(super) fn classify<'a>(text: &'a str, envelope: &Envelope) -> Message<'a> {
         (envelope.id, &*method, &session, params.update)
         && let Some(payload) = payload(text, params, update)
     {
-        return Message::Update {
+        return AgentMessage::Update {
             session: session.clone(),
             payload,
         };
@@ -211,13 +211,13 @@ pub(super) fn classify<'a>(text: &'a str, envelope: &Envelope) -> Message<'a> {
         });
     let params = whole.map_or(Cow::Borrowed("{}"), |whole| one_line(whole.of(text)));
     match envelope.id {
-        Some(id) => Message::Request {
+        Some(id) => AgentMessage::Request {
             id: id.of(text),
             method,
             params,
             session,
         },
-        None => Message::Notification {
+        None => AgentMessage::Notification {
             method,
             params,
             session,
@@ -225,18 +225,18 @@ pub(super) fn classify<'a>(text: &'a str, envelope: &Envelope) -> Message<'a> {
     }
 }
 
-fn response<'a>(text: &'a str, envelope: &Envelope) -> Message<'a> {
+fn response<'a>(text: &'a str, envelope: &MessageSpans) -> AgentMessage<'a> {
     let Some(id) = envelope.id else {
-        return Message::Invalid("it has neither a method nor an id");
+        return AgentMessage::Invalid("it has neither a method nor an id");
     };
     // Some agents write both `error` and `result`, one of them as `null`.
     let error = envelope.error.filter(|error| error.of(text) != "null");
     let outcome = match (error, envelope.result) {
-        (Some(error), _) => Outcome::Error(one_line(error.of(text))),
-        (None, Some(result)) => Outcome::Result(one_line(result.of(text))),
-        (None, None) => return Message::Invalid("it has neither a method nor a result"),
+        (Some(error), _) => ResponseOutcome::Error(one_line(error.of(text))),
+        (None, Some(result)) => ResponseOutcome::Result(one_line(result.of(text))),
+        (None, None) => return AgentMessage::Invalid("it has neither a method nor a result"),
     };
-    Message::Response {
+    AgentMessage::Response {
         id: id.of(text),
         outcome,
     }
@@ -247,12 +247,15 @@ fn payload<'a>(text: &'a str, params: &Params, fields: Fields) -> Option<Payload
         let start = fields.whole.start;
         return Some(Payload {
             text: one_line(fields.whole.of(text)),
-            form: Form::Update,
+            form: PayloadForm::Update,
             fields: fields.map(|span| span.back(start)),
         });
     }
     let rest = without_session(params.whole?.of(text))?;
-    Payload::read(Form::Params, Cow::Owned(one_line(&rest).into_owned()))
+    Payload::read(
+        PayloadForm::Params,
+        Cow::Owned(one_line(&rest).into_owned()),
+    )
 }
 
 /// Valid JSON without the carriage returns that may be between its tokens: a line of a log must not

@@ -10,23 +10,23 @@ fn described(line: &str) -> String {
         None => String::new(),
     };
     match read(line.as_bytes()) {
-        Message::Update { session, payload } => {
+        AgentMessage::Update { session, payload } => {
             format!("{:?} {session}: {}", payload.form, payload.text())
         }
-        Message::Request {
+        AgentMessage::Request {
             id,
             method,
             params,
             session,
         } => format!("? {id} {method} {params}{}", named(&session, &params)),
-        Message::Notification {
+        AgentMessage::Notification {
             method,
             params,
             session,
         } => format!("! {method} {params}{}", named(&session, &params)),
-        Message::Response { id, outcome } => format!("= {id} {outcome:?}"),
-        Message::Blank => "blank".to_owned(),
-        Message::Invalid(_) => "junk".to_owned(),
+        AgentMessage::Response { id, outcome } => format!("= {id} {outcome:?}"),
+        AgentMessage::Blank => "blank".to_owned(),
+        AgentMessage::Invalid(_) => "junk".to_owned(),
     }
 }
 
@@ -135,7 +135,10 @@ fn what_is_no_message_is_junk() {
     ] {
         assert_eq!(described(line), "junk", "{line}");
     }
-    assert!(matches!(read(b"{\"a\":\"\xff\"}"), Message::Invalid(_)));
+    assert!(matches!(
+        read(b"{\"a\":\"\xff\"}"),
+        AgentMessage::Invalid(_)
+    ));
 }
 
 #[test]
@@ -144,7 +147,7 @@ fn no_cut_of_a_line_is_a_message() {
         r#"{"method":"session/update","params":{"sessionId":"s","update":{"a":[1,"\u00e9é"]}}}"#;
     for cut in 1..line.len() {
         let read = read(&line.as_bytes()[..cut]);
-        assert!(matches!(read, Message::Invalid(_)), "cut at {cut}");
+        assert!(matches!(read, AgentMessage::Invalid(_)), "cut at {cut}");
     }
 }
 

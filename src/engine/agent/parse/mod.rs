@@ -7,6 +7,6 @@ mod message;
 mod payload;
 mod reader;
 
-pub(super) use message::{Message, Outcome, read};
-pub(super) use payload::{Fields, Form, NamedSession, Payload, session_of};
-pub(super) use reader::Reader;
+pub(super) use message::{AgentMessage, ResponseOutcome, read};
+pub(super) use payload::{Fields, NamedSession, Payload, PayloadForm, session_of};
+pub(super) use reader::MessageReader;

@@ -11,7 +11,7 @@ use crate::record::subagents::announced;
 
 /// How a notification's parameters are logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::engine::agent) enum Form {
+pub(in crate::engine::agent) enum PayloadForm {
     /// The parameters are a session id and an update; the payload is the `update` object.
     Update,
     /// The parameters have more members; the payload is all of them except the session id.
@@ -22,7 +22,7 @@ pub(in crate::engine::agent) enum Form {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::engine::agent) struct Payload<'a> {
     pub(in crate::engine::agent) text: Cow<'a, str>,
-    pub(in crate::engine::agent) form: Form,
+    pub(in crate::engine::agent) form: PayloadForm,
     pub(in crate::engine::agent) fields: Fields,
 }
 
@@ -30,18 +30,18 @@ impl<'a> Payload<'a> {
     /// The payload of a record, whose kind gives its form. `None` if it contains no update.
     pub(in crate::engine::agent) fn of_record(kind: Kind, text: &'a str) -> Option<Self> {
         let form = match kind {
-            Kind::Update => Form::Update,
-            Kind::UpdateParams | Kind::UpdateV2 => Form::Params,
+            Kind::Update => PayloadForm::Update,
+            Kind::UpdateParams | Kind::UpdateV2 => PayloadForm::Params,
             _ => return None,
         };
         Self::read(form, Cow::Borrowed(text))
     }
 
     /// Parses a text and records the positions of its members.
-    pub(in crate::engine::agent) fn read(form: Form, text: Cow<'a, str>) -> Option<Self> {
+    pub(in crate::engine::agent) fn read(form: PayloadForm, text: Cow<'a, str>) -> Option<Self> {
         let fields = match form {
-            Form::Update => fields(&text, json::skip_space(text.as_bytes(), 0))?,
-            Form::Params => {
+            PayloadForm::Update => fields(&text, json::skip_space(text.as_bytes(), 0))?,
+            PayloadForm::Params => {
                 let mut found = None;
                 json::walk(text.as_bytes(), 0, |name, _, at| {
                     if name != b"update" {
@@ -67,16 +67,16 @@ impl<'a> Payload<'a> {
     /// The parameters of its notification without the session's id.
     pub(in crate::engine::agent) fn params(&self) -> Cow<'_, str> {
         match self.form {
-            Form::Update => self.params_in_parts().concat().into(),
-            Form::Params => Cow::Borrowed(&self.text),
+            PayloadForm::Update => self.params_in_parts().concat().into(),
+            PayloadForm::Params => Cow::Borrowed(&self.text),
         }
     }
 
     /// The text of the parameters without the session's id, in parts: one JSON object on one line.
     pub(in crate::engine::agent) fn params_in_parts(&self) -> [&str; 3] {
         match self.form {
-            Form::Update => ["{\"update\":", &self.text, "}"],
-            Form::Params => ["", &self.text, ""],
+            PayloadForm::Update => ["{\"update\":", &self.text, "}"],
+            PayloadForm::Params => ["", &self.text, ""],
         }
     }
 
@@ -216,14 +216,14 @@ pub(in crate::engine::agent) fn session_of(text: &str) -> Option<NamedSession<'_
 
 #[cfg(test)]
 mod tests {
-    use super::super::message::{Message, read};
+    use super::super::message::{AgentMessage, read};
     use super::*;
 
     #[test]
     fn the_id_of_a_session_is_replaced_in_place() {
         let params = r#"{ "sessionId":"inner", "x":"inner", "sessionId" : "in\u006eer" }"#;
         let line = format!(r#"{{"id":1,"params":{params},"method":"m"}}"#);
-        let Message::Request {
+        let AgentMessage::Request {
             session: Some(named),
             ..
         } = read(line.as_bytes())

@@ -4,30 +4,30 @@
 //! text equal those of an earlier line, only the text has to be checked. All positions are the
 //! same, or moved by the difference in length.
 
-use super::message::{Envelope, Message, classify, envelope, refused, text_of};
+use super::message::{AgentMessage, MessageSpans, classify, envelope, refused, text_of};
 use crate::json::{self, Span, TextLayout};
 
 /// How many layouts are kept: for a few sessions, each with messages and thoughts.
 const LAYOUTS: usize = 4;
 /// Parses lines; keeps the layouts of the last ones.
 #[derive(Debug, Default)]
-pub(in crate::engine::agent) struct Reader {
-    layouts: Vec<Layout>,
+pub(in crate::engine::agent) struct MessageReader {
+    layouts: Vec<MessageLayout>,
     /// The index of the layout to replace next.
     next: usize,
 }
 
 #[derive(Debug)]
-struct Layout {
+struct MessageLayout {
     around: TextLayout,
     /// The position of the quote that closes the text.
     end: usize,
-    envelope: Envelope,
+    envelope: MessageSpans,
 }
 
-impl Reader {
+impl MessageReader {
     /// Parses one line, with or without its line break, as [`read`](super::read) does.
-    pub(in crate::engine::agent) fn read<'a>(&mut self, line: &'a [u8]) -> Message<'a> {
+    pub(in crate::engine::agent) fn read<'a>(&mut self, line: &'a [u8]) -> AgentMessage<'a> {
         let Some(text) = text_of(line) else {
             return refused(line);
         };
@@ -37,13 +37,13 @@ impl Reader {
         let Some(envelope) = envelope(text) else {
             return refused(line);
         };
-        if let Some(layout) = Layout::of(text, &envelope) {
+        if let Some(layout) = MessageLayout::of(text, &envelope) {
             self.remember(layout);
         }
         classify(text, &envelope)
     }
 
-    fn remember(&mut self, layout: Layout) {
+    fn remember(&mut self, layout: MessageLayout) {
         if self.layouts.len() < LAYOUTS {
             self.layouts.push(layout);
         } else {
@@ -53,9 +53,9 @@ impl Reader {
     }
 }
 
-impl Layout {
+impl MessageLayout {
     /// The layout around the text of a chunk; `None` for any other message.
-    fn of(text: &str, envelope: &Envelope) -> Option<Self> {
+    fn of(text: &str, envelope: &MessageSpans) -> Option<Self> {
         let fields = envelope.params.update?;
         let content = fields.content?;
         let bytes = text.as_bytes();
@@ -71,7 +71,7 @@ impl Layout {
     }
 
     /// The parts of a line of this layout; `None` if it has another one.
-    fn apply(&self, text: &str) -> Option<Envelope> {
+    fn apply(&self, text: &str) -> Option<MessageSpans> {
         let end = self.around.text(text.as_bytes())?.end;
         let moved = |at: usize| {
             let after = at.checked_sub(self.end);

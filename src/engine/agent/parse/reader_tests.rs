@@ -13,7 +13,7 @@ fn line(session: &str, text: &str, more: &str) -> String {
 
 #[test]
 fn a_layout_is_used_again_and_only_where_it_fits() {
-    let mut reader = Reader::default();
+    let mut reader = MessageReader::default();
     for (session, text, more, layouts) in [
         ("s", "one", "", 1),
         ("s", "", "", 1),
@@ -39,7 +39,7 @@ fn a_layout_is_used_again_and_only_where_it_fits() {
 
 #[test]
 fn what_is_long_around_its_text_is_not_remembered() {
-    let mut reader = Reader::default();
+    let mut reader = MessageReader::default();
     let more = format!(",\"x\":\"{}\"", "x".repeat(4096));
     let line = line("s", "text", &more);
     assert_eq!(reader.read(line.as_bytes()), read(line.as_bytes()));
@@ -84,7 +84,7 @@ proptest! {
 
     #[test]
     fn reads_what_it_would_read_without_memory(lines in prop::collection::vec(any_line(), 1..12)) {
-        let mut reader = Reader::default();
+        let mut reader = MessageReader::default();
         for line in &lines {
             prop_assert_eq!(reader.read(line), read(line), "{}", String::from_utf8_lossy(line));
         }

@@ -17,15 +17,15 @@ use crate::protocol::UpdateKind;
 use crate::record::{Kind, OpenSubagents};
 use crate::sys::{SessionId, lock};
 
-pub(super) use work::{Report, SentTurn};
+pub(super) use work::{SentTurn, StateReport};
 
 use super::ids::IdNormalizer;
 use super::import::Import;
 use super::parse::Payload;
-use super::settings::Settings;
-use super::terminals::Terminals;
-use super::titles::{Briefed, Titles};
-use work::Work;
+use super::settings::AgentSettings;
+use super::terminals::AgentTerminals;
+use super::titles::{AgentTitles, Briefed};
+use work::AgentWork;
 
 /// How long an agent is silent before its replay counts as complete.
 const QUIET: Duration = Duration::from_millis(250);
@@ -43,7 +43,7 @@ const AGENT_ENDED: &str = "Interrupted: the agent ended before this tool call di
 
 /// Takes one session's messages from the agent's pipe to the session's actor.
 #[derive(Debug)]
-pub(super) struct Route {
+pub(super) struct SessionRoute {
     pub(super) out: Outlet,
     /// Our session; `None` if what the agent says of its own is not ours to show.
     pub(super) session: Option<SessionId>,
@@ -55,23 +55,23 @@ pub(super) struct Route {
     pub(super) agent_id: Mutex<String>,
     /// Whether the agent speaks version 2, so that its updates are recorded as they are.
     pub(super) is_native: bool,
-    state: Mutex<State>,
+    state: Mutex<RouteState>,
     /// The latest mode, model and options.
-    settings: Arc<Mutex<Settings>>,
+    settings: Arc<Mutex<AgentSettings>>,
     /// Counts updates while a replay is awaited.
     activity: watch::Sender<u64>,
 }
 
 #[derive(Debug)]
-struct State {
-    mode: Mode,
+struct RouteState {
+    mode: RouteMode,
     normalizer: IdNormalizer,
-    terminals: Terminals,
+    terminals: AgentTerminals,
     /// Terminals whose command has ended, so that their output is complete.
     ended: HashSet<String>,
     /// The last snapshot of each kind, by its name.
     snapshots: HashMap<String, String>,
-    titles: Titles,
+    titles: AgentTitles,
     /// The last prompt, if it was sent behind a briefing.
     briefed: Option<Briefed>,
     /// Whether there was a turn since the agent opened the session.
@@ -83,7 +83,7 @@ struct State {
     /// The subagents that have not ended.
     subagents: OpenSubagents,
     /// The work that an agent of version 2 reports.
-    work: Work,
+    work: AgentWork,
     /// The subagents that the agent has announced since it has replayed the session: they go on.
     continuing: HashSet<String>,
     /// The titles of the sessions that the agent had when it was about to clear its context, by their
@@ -93,7 +93,7 @@ struct State {
 
 /// The treatment of updates.
 #[derive(Debug)]
-enum Mode {
+enum RouteMode {
     /// Updates are logged and sent.
     Live,
     /// The session was replayed. Until the next turn begins, only snapshots are new.
@@ -104,7 +104,7 @@ enum Mode {
     Import(Box<Import>),
 }
 
-impl Mode {
+impl RouteMode {
     /// Whether the agent has replayed the session and is not in its middle.
     fn is_after_replay(&self) -> bool {
         match self {
@@ -139,7 +139,7 @@ impl Discarded {
     }
 }
 
-impl Route {
+impl SessionRoute {
     /// `session` is our session, `name` its id for the client and `folder` its working directory;
     /// `snapshots` are the last snapshots in the log, by their names.
     pub(super) fn new(
@@ -148,7 +148,7 @@ impl Route {
         (name, folder): (String, String),
         is_native: bool,
         normalizer: IdNormalizer,
-        settings: Arc<Mutex<Settings>>,
+        settings: Arc<Mutex<AgentSettings>>,
         snapshots: HashMap<String, String>,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -158,19 +158,19 @@ impl Route {
             folder,
             agent_id: Mutex::default(),
             is_native,
-            state: Mutex::new(State {
-                mode: Mode::Live,
+            state: Mutex::new(RouteState {
+                mode: RouteMode::Live,
                 normalizer,
-                terminals: Terminals::default(),
+                terminals: AgentTerminals::default(),
                 ended: HashSet::new(),
-                titles: Titles::new(snapshots.get(UpdateKind::SessionInfo.name())),
+                titles: AgentTitles::new(snapshots.get(UpdateKind::SessionInfo.name())),
                 snapshots,
                 briefed: None,
                 prompted: false,
                 updated: false,
                 turns: Vec::new(),
                 subagents: OpenSubagents::default(),
-                work: Work::default(),
+                work: AgentWork::default(),
                 continuing: HashSet::new(),
                 before_clearing: None,
             }),
@@ -213,45 +213,45 @@ impl Route {
     /// From now on, the agent replays what the log has.
     pub(super) fn discard_replay(&self) {
         let mut state = self.lock();
-        state.mode = Mode::Discard(Discarded::default());
+        state.mode = RouteMode::Discard(Discarded::default());
         state.continuing.clear();
     }
 
     /// The agent has responded to the request to open the session. If it has replayed before, it need
     /// not do so later.
     pub(super) fn opened(&self) {
-        if let Mode::Discard(discarded) = &mut self.lock().mode {
+        if let RouteMode::Discard(discarded) = &mut self.lock().mode {
             discarded.is_answered = discarded.history > 0;
         }
     }
 
     /// From now on, the agent replays a session that is to be imported.
     pub(super) fn import(&self, import: Import) {
-        self.lock().mode = Mode::Import(Box::new(import));
+        self.lock().mode = RouteMode::Import(Box::new(import));
     }
 
     /// From now on, updates are logged and sent; after a replay, which may still go on, only from the
     /// next turn on. Returns what was discarded.
     pub(super) fn go_live(&self, replayed: bool) -> Discarded {
         match self.change(replayed) {
-            Mode::Discard(discarded) => discarded,
-            Mode::Live | Mode::AfterReplay | Mode::Import(_) => Discarded::default(),
+            RouteMode::Discard(discarded) => discarded,
+            RouteMode::Live | RouteMode::AfterReplay | RouteMode::Import(_) => Discarded::default(),
         }
     }
 
     /// The same; returns what was imported.
     pub(super) fn imported(&self, replayed: bool) -> Option<Import> {
         match self.change(replayed) {
-            Mode::Import(import) => Some(*import),
-            Mode::Live | Mode::AfterReplay | Mode::Discard(_) => None,
+            RouteMode::Import(import) => Some(*import),
+            RouteMode::Live | RouteMode::AfterReplay | RouteMode::Discard(_) => None,
         }
     }
 
-    fn change(&self, replayed: bool) -> Mode {
+    fn change(&self, replayed: bool) -> RouteMode {
         let mode = if replayed {
-            Mode::AfterReplay
+            RouteMode::AfterReplay
         } else {
-            Mode::Live
+            RouteMode::Live
         };
         std::mem::replace(&mut self.lock().mode, mode)
     }
@@ -269,8 +269,8 @@ impl Route {
         state.briefed = context.map(|context| Briefed::new(context, &prompt_text(prompt)));
         state.prompted = true;
         state.updated = false;
-        if matches!(state.mode, Mode::AfterReplay) {
-            state.mode = Mode::Live;
+        if matches!(state.mode, RouteMode::AfterReplay) {
+            state.mode = RouteMode::Live;
             state.continuing.clear();
         }
     }
@@ -299,9 +299,9 @@ impl Route {
     /// How many updates of the history were replayed so far.
     pub(super) fn replayed(&self) -> u64 {
         match &self.lock().mode {
-            Mode::Live | Mode::AfterReplay => 0,
-            Mode::Discard(discarded) => discarded.history,
-            Mode::Import(import) => import.updates(),
+            RouteMode::Live | RouteMode::AfterReplay => 0,
+            RouteMode::Discard(discarded) => discarded.history,
+            RouteMode::Import(import) => import.updates(),
         }
     }
 
@@ -349,7 +349,7 @@ impl Route {
             state.continuing.insert(subagent);
             return;
         }
-        let State {
+        let RouteState {
             mode,
             normalizer,
             terminals,
@@ -361,7 +361,7 @@ impl Route {
             ..
         } = &mut *state;
         match mode {
-            Mode::Live => {
+            RouteMode::Live => {
                 *updated = true;
                 if normalizer.repeats_context(&payload) {
                     return;
@@ -382,7 +382,7 @@ impl Route {
                 }
                 return;
             }
-            Mode::AfterReplay => {
+            RouteMode::AfterReplay => {
                 let update = normalizer.normalize(payload);
                 match update.kind {
                     Kind::Info => {
@@ -395,7 +395,7 @@ impl Route {
                 }
                 return;
             }
-            Mode::Discard(discarded) => {
+            RouteMode::Discard(discarded) => {
                 let update = normalizer.normalize(payload);
                 match update.kind {
                     Kind::Info => {
@@ -407,7 +407,7 @@ impl Route {
                     _ => discarded.history += 1,
                 }
             }
-            Mode::Import(import) => {
+            RouteMode::Import(import) => {
                 let update = normalizer.normalize(payload);
                 if update.kind != Kind::Info {
                     import.update(update.kind, &update.payload);
@@ -444,7 +444,7 @@ impl Route {
     }
 
     /// The client's terminals that the agent's tool calls show.
-    pub(super) fn with_terminals<T>(&self, work: impl FnOnce(&mut Terminals) -> T) -> T {
+    pub(super) fn with_terminals<T>(&self, work: impl FnOnce(&mut AgentTerminals) -> T) -> T {
         work(&mut self.lock().terminals)
     }
 
@@ -458,7 +458,7 @@ impl Route {
         self.lock().ended.remove(terminal)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, RouteState> {
         lock(&self.state)
     }
 }

@@ -7,10 +7,10 @@ use crate::json::text_member;
 use crate::protocol::{Role, UpdateKind};
 use crate::record::Kind;
 
-use super::work::{Report, SentTurn};
-use super::{Mode, Route, State, name_of};
+use super::work::{SentTurn, StateReport};
+use super::{RouteMode, RouteState, SessionRoute, name_of};
 
-impl Route {
+impl SessionRoute {
     /// A prompt is being sent to an agent of version 2.
     pub(in crate::engine::agent) fn turn_sent(
         &self,
@@ -26,7 +26,7 @@ impl Route {
         &self,
         message_id: &str,
         result: &str,
-    ) -> Option<Report> {
+    ) -> Option<StateReport> {
         self.lock().work.accepted(message_id, result)
     }
 
@@ -42,12 +42,12 @@ impl Route {
 
     /// Takes an update about the agent's state. `None` if it is not news: the agent is opening the
     /// session.
-    pub(in crate::engine::agent) fn report(&self, payload: &Payload<'_>) -> Option<Report> {
+    pub(in crate::engine::agent) fn report(&self, payload: &Payload<'_>) -> Option<StateReport> {
         let mut state = self.lock();
         let report = state.work.report(payload);
         match state.mode {
-            Mode::Live | Mode::AfterReplay => Some(report),
-            Mode::Discard(_) | Mode::Import(_) => {
+            RouteMode::Live | RouteMode::AfterReplay => Some(report),
+            RouteMode::Discard(_) | RouteMode::Import(_) => {
                 drop(state);
                 self.activity.send_modify(|count| *count += 1);
                 None
@@ -56,7 +56,7 @@ impl Route {
     }
 
     /// A report that is kept, and comes before the update that is taken next.
-    pub(in crate::engine::agent) fn earlier_report(&self) -> Option<Report> {
+    pub(in crate::engine::agent) fn earlier_report(&self) -> Option<StateReport> {
         self.lock().work.earlier()
     }
 
@@ -88,7 +88,7 @@ impl Route {
         let name = payload.name().unwrap_or_default();
         let kind = UpdateKind::of_name(name.as_bytes());
         let mut state = self.lock();
-        let State {
+        let RouteState {
             mode,
             normalizer,
             work,
@@ -99,7 +99,7 @@ impl Route {
             subagents,
             ..
         } = &mut *state;
-        let is_live = matches!(mode, Mode::Live | Mode::AfterReplay);
+        let is_live = matches!(mode, RouteMode::Live | RouteMode::AfterReplay);
         let is_snapshot = kind.snapshot().is_some();
         if is_live && !is_snapshot {
             if work.repeats_prompt(kind, &name, payload.update()) {
@@ -131,16 +131,16 @@ impl Route {
         };
         let Some(shown) = shown else { return };
         match mode {
-            Mode::Live | Mode::AfterReplay => {
+            RouteMode::Live | RouteMode::AfterReplay => {
                 *updated = true;
                 return self.snapshot(snapshots, *prompted, (Kind::UpdateV2, &shown), block);
             }
-            Mode::Discard(discarded) if is_snapshot => {
+            RouteMode::Discard(discarded) if is_snapshot => {
                 discarded.keep(name_of(&shown), shown.into_owned());
             }
-            Mode::Discard(_) if kind == UpdateKind::Notice => {}
-            Mode::Discard(discarded) => discarded.history += 1,
-            Mode::Import(import) => import.native_update(kind, &shown),
+            RouteMode::Discard(_) if kind == UpdateKind::Notice => {}
+            RouteMode::Discard(discarded) => discarded.history += 1,
+            RouteMode::Import(import) => import.native_update(kind, &shown),
         }
         drop(state);
         self.activity.send_modify(|count| *count += 1);

@@ -5,10 +5,10 @@ use crate::record::payload::parameters;
 use crate::record::{Kind, references, subagents};
 use crate::sys::lock;
 
-use super::{AGENT_ENDED, Mode, Route};
+use super::{AGENT_ENDED, RouteMode, SessionRoute};
 use crate::engine::agent::parse::Payload;
 
-impl Route {
+impl SessionRoute {
     /// Replaces the agent's id of the session by the client's in an update, or in the tool call that a
     /// request is about. `None` if it is not there.
     pub(in crate::engine::agent) fn with_client_references(&self, object: &str) -> Option<String> {
@@ -66,14 +66,14 @@ impl Route {
             return block.push(kind, &record);
         }
         match &mut state.mode {
-            Mode::Live => {
+            RouteMode::Live => {
                 state.updated = true;
                 state.subagents.apply_payload(kind, &record);
                 block.push(kind, &record);
             }
-            Mode::Import(import) => import.update(kind, &record),
-            Mode::Discard(discarded) => discarded.history += 1,
-            Mode::AfterReplay => {
+            RouteMode::Import(import) => import.update(kind, &record),
+            RouteMode::Discard(discarded) => discarded.history += 1,
+            RouteMode::AfterReplay => {
                 tracing::debug!("ignoring an update of a subagent that was already recorded");
             }
         }

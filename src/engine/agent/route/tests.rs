@@ -8,9 +8,9 @@ use crate::sys::ids::RandomIds;
 const SAID: &str = r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"x"},"messageId":"m"}"#;
 const MODE: &str = r#"{"sessionUpdate":"current_mode_update","currentModeId":"ask"}"#;
 
-fn route() -> Arc<Route> {
+fn route() -> Arc<SessionRoute> {
     let ids = Arc::new(RandomIds);
-    Route::new(
+    SessionRoute::new(
         Outlet::new().0,
         None,
         Default::default(),
@@ -22,7 +22,7 @@ fn route() -> Arc<Route> {
 }
 
 /// The kinds of the records of an update.
-fn take(route: &Route, update: &str) -> Vec<Kind> {
+fn take(route: &SessionRoute, update: &str) -> Vec<Kind> {
     let mut block = Block::default();
     route.update(
         Payload::of_record(Kind::Update, update).unwrap(),
@@ -108,7 +108,7 @@ fn late_updates_of_a_replay_are_ignored_until_the_next_turn() {
 fn a_subagent_goes_on_if_it_is_announced_after_the_replay() {
     const ABOUT: &str = r#"{"sessionUpdate":"subagent_update","sessionId":"child"}"#;
     let route = route();
-    let said = |route: &Route| {
+    let said = |route: &SessionRoute| {
         let mut block = Block::default();
         let payload = Payload::of_record(Kind::Update, SAID).unwrap();
         route.subagent_update("child", &payload, &mut block);

@@ -25,8 +25,8 @@ pub(in crate::engine::agent) struct SentTurn {
 
 /// The work of an agent in one session.
 #[derive(Debug, Default)]
-pub(super) struct Work {
-    turn: Option<Turn>,
+pub(super) struct AgentWork {
+    turn: Option<AgentTurn>,
     /// Whether the last reported state was not `idle`.
     pub(super) is_busy: bool,
     /// Whether the agent has refused the last prompt, and reported nothing since. The client is sent
@@ -35,7 +35,7 @@ pub(super) struct Work {
 }
 
 #[derive(Debug)]
-struct Turn {
+struct AgentTurn {
     sent: SentTurn,
     echo: Echo,
     /// The agent's id of the prompt's message.
@@ -51,18 +51,18 @@ struct Turn {
 
 /// A report of the agent's state.
 #[derive(Debug)]
-pub(in crate::engine::agent) enum Report {
+pub(in crate::engine::agent) enum StateReport {
     /// The report ends a turn, and is passed on with the turn's end: the parameters of the update.
     Ends(Box<SentTurn>, String),
     /// Reports that are passed on by themselves: the parameters of the updates.
     States(Vec<String>),
 }
 
-impl Work {
+impl AgentWork {
     /// A prompt is being sent. `echo` is what the agent may repeat.
     pub(super) fn begins(&mut self, sent: SentTurn, echo: Echo) {
         self.has_refused = false;
-        self.turn = Some(Turn {
+        self.turn = Some(AgentTurn {
             sent,
             echo,
             message: None,
@@ -78,7 +78,7 @@ impl Work {
     }
 
     /// The agent has responded to the prompt with this result.
-    pub(super) fn accepted(&mut self, message_id: &str, result: &str) -> Option<Report> {
+    pub(super) fn accepted(&mut self, message_id: &str, result: &str) -> Option<StateReport> {
         let turn = self.turn.as_mut();
         let turn = turn.filter(|turn| turn.sent.message_id == message_id)?;
         turn.is_accepted = true;
@@ -87,10 +87,10 @@ impl Work {
         }
         let early = turn.early.take()?;
         if !turn.has_worked {
-            return Some(Report::States(vec![early]));
+            return Some(StateReport::States(vec![early]));
         }
         let turn = self.turn.take()?;
-        Some(Report::Ends(Box::new(turn.sent), early))
+        Some(StateReport::Ends(Box::new(turn.sent), early))
     }
 
     /// The agent has refused the prompt.
@@ -100,21 +100,21 @@ impl Work {
     }
 
     /// The report that is kept and comes before other updates: it is not about the prompt.
-    pub(super) fn earlier(&mut self) -> Option<Report> {
+    pub(super) fn earlier(&mut self) -> Option<StateReport> {
         let turn = self.turn.as_mut().filter(|turn| !turn.has_worked)?;
         let early = turn.early.take()?;
-        Some(Report::States(vec![early]))
+        Some(StateReport::States(vec![early]))
     }
 
     /// Takes a report of the agent's state.
-    pub(super) fn report(&mut self, payload: &Payload<'_>) -> Report {
+    pub(super) fn report(&mut self, payload: &Payload<'_>) -> StateReport {
         let update = payload.update();
         let is_idle = string_member(update, "state").as_deref() == Some("idle");
         self.is_busy = !is_idle;
         let params = payload.params().into_owned();
         let is_known = std::mem::take(&mut self.has_refused) && is_idle;
         let Some(turn) = &mut self.turn else {
-            return Report::States(Vec::from_iter((!is_known).then_some(params)));
+            return StateReport::States(Vec::from_iter((!is_known).then_some(params)));
         };
         let early = turn.early.take();
         if !is_idle {
@@ -125,13 +125,13 @@ impl Work {
             if (turn.has_worked || has_reason)
                 && let Some(turn) = self.turn.take()
             {
-                return Report::Ends(Box::new(turn.sent), params);
+                return StateReport::Ends(Box::new(turn.sent), params);
             }
         } else {
             turn.early = Some(params);
-            return Report::States(early.into_iter().collect());
+            return StateReport::States(early.into_iter().collect());
         }
-        Report::States(early.into_iter().chain([params]).collect())
+        StateReport::States(early.into_iter().chain([params]).collect())
     }
 
     /// Whether an update repeats the prompt, which the client has been sent already. What was reported
@@ -155,7 +155,7 @@ impl Work {
     }
 }
 
-impl Turn {
+impl AgentTurn {
     /// Whether the content of a message, or a block of it, may be that of the prompt.
     fn repeats(&mut self, content: Option<&str>) -> bool {
         let mut is_known =
@@ -176,7 +176,7 @@ mod tests {
 
     const PROMPT: &str = r#"{"prompt":[{"type":"text","text":"hello"}]}"#;
 
-    fn sent(work: &mut Work) {
+    fn sent(work: &mut AgentWork) {
         let (report, _) = oneshot::channel();
         let (_, is_end) = oneshot::channel();
         let sent = SentTurn {
@@ -191,16 +191,16 @@ mod tests {
         format!(r#"{{"update":{{"sessionUpdate":"state_update",{members}}}}}"#)
     }
 
-    fn report(work: &mut Work, members: &str) -> Report {
+    fn report(work: &mut AgentWork, members: &str) -> StateReport {
         work.report(&Payload::of_record(Kind::UpdateV2, &params(members)).unwrap())
     }
 
     /// Whether a report with these members ends the turn.
-    fn ends(work: &mut Work, members: &str) -> bool {
+    fn ends(work: &mut AgentWork, members: &str) -> bool {
         let params = params(members);
         match report(work, members) {
-            Report::Ends(turn, reported) => turn.message_id == "msg" && reported == params,
-            Report::States(reported) => {
+            StateReport::Ends(turn, reported) => turn.message_id == "msg" && reported == params,
+            StateReport::States(reported) => {
                 assert_eq!(reported, [params]);
                 false
             }
@@ -208,14 +208,14 @@ mod tests {
     }
 
     /// The reports that are passed on after one with these members.
-    fn passed(work: &mut Work, members: &str) -> Vec<String> {
+    fn passed(work: &mut AgentWork, members: &str) -> Vec<String> {
         match report(work, members) {
-            Report::Ends(..) => panic!("the turn has ended"),
-            Report::States(reported) => reported,
+            StateReport::Ends(..) => panic!("the turn has ended"),
+            StateReport::States(reported) => reported,
         }
     }
 
-    fn repeats(work: &mut Work, name: &str, members: &str) -> bool {
+    fn repeats(work: &mut AgentWork, name: &str, members: &str) -> bool {
         let update = format!(r#"{{"sessionUpdate":"{name}",{members}}}"#);
         let kind = UpdateKind::of_name(name.as_bytes());
         work.repeats_prompt(kind, name, &update)
@@ -237,7 +237,7 @@ mod tests {
             ),
             (&[IDLE, r#""state":"idle","stopReason":null"#], None),
         ] {
-            let mut work = Work::default();
+            let mut work = AgentWork::default();
             sent(&mut work);
             assert!(work.accepted("other", "{}").is_none());
             assert!(work.accepted("msg", r#"{"messageId":"m"}"#).is_none());
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_refused_prompt_has_one_end() {
-        let mut work = Work::default();
+        let mut work = AgentWork::default();
         sent(&mut work);
         assert_eq!(passed(&mut work, RUNNING).len(), 1);
         assert_eq!(passed(&mut work, DONE).len(), 0);
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn work_of_before_does_not_end_a_turn() {
-        let mut work = Work::default();
+        let mut work = AgentWork::default();
         assert!(!ends(&mut work, RUNNING));
         assert!(work.is_busy);
         sent(&mut work);
@@ -278,7 +278,9 @@ mod tests {
             } else {
                 work.accepted("msg", r#"{"messageId":"m"}"#)
             };
-            assert!(matches!(report, Some(Report::States(reports)) if reports == [params(DONE)]));
+            assert!(
+                matches!(report, Some(StateReport::States(reports)) if reports == [params(DONE)])
+            );
             assert!(work.earlier().is_none());
             sent(&mut work);
         }
@@ -289,7 +291,7 @@ mod tests {
 
     #[test]
     fn work_before_the_message_does_not_end_its_turn() {
-        let mut work = Work::default();
+        let mut work = AgentWork::default();
         sent(&mut work);
         assert!(!ends(&mut work, RUNNING));
         assert_eq!(passed(&mut work, DONE), [] as [&str; 0]);
@@ -300,19 +302,19 @@ mod tests {
             r#""messageId":"m","content":null"#
         ));
         let report = work.accepted("msg", r#"{"messageId":"m"}"#);
-        assert!(matches!(report, Some(Report::States(reports)) if reports == [params(DONE)]));
+        assert!(matches!(report, Some(StateReport::States(reports)) if reports == [params(DONE)]));
         assert!(!ends(&mut work, RUNNING));
         assert!(ends(&mut work, DONE));
     }
 
     #[test]
     fn an_agent_may_respond_after_its_work() {
-        let mut work = Work::default();
+        let mut work = AgentWork::default();
         sent(&mut work);
         assert!(!ends(&mut work, RUNNING));
         assert_eq!(passed(&mut work, DONE), [] as [&str; 0]);
         let report = work.accepted("msg", r#"{"messageId":"m"}"#);
-        assert!(matches!(report, Some(Report::Ends(_, early)) if early == params(DONE)));
+        assert!(matches!(report, Some(StateReport::Ends(_, early)) if early == params(DONE)));
         sent(&mut work);
         work.forget("msg");
         assert!(!ends(&mut work, DONE));
@@ -320,7 +322,7 @@ mod tests {
 
     #[test]
     fn what_comes_after_an_early_report_is_passed_on_after_it() {
-        let mut work = Work::default();
+        let mut work = AgentWork::default();
         sent(&mut work);
         assert_eq!(passed(&mut work, RUNNING), [params(RUNNING)]);
         assert_eq!(passed(&mut work, DONE), [] as [&str; 0]);
@@ -336,7 +338,7 @@ mod tests {
             format!(r#""messageId":"{id}","content":{{"type":"text","text":"{text}"}}"#)
         };
         let chunk = "user_message_chunk";
-        let mut work = Work::default();
+        let mut work = AgentWork::default();
         assert!(!repeats(&mut work, chunk, &text("m", "hello")));
         sent(&mut work);
         assert!(!repeats(&mut work, chunk, &text("x", "other")));
@@ -352,7 +354,7 @@ mod tests {
         ));
         assert!(repeats(&mut work, chunk, &text("m", "anything")));
         assert!(!repeats(&mut work, chunk, &text("x", "hello")));
-        let mut work = Work::default();
+        let mut work = AgentWork::default();
         sent(&mut work);
         work.accepted("msg", r#"{"messageId":"m"}"#);
         assert!(!repeats(&mut work, chunk, &text("x", "hello")));

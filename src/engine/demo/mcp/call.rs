@@ -7,32 +7,32 @@ use rmcp::model::ProgressNotificationParam;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::connection::{CallEvent, Connection};
+use super::connection::{CallEvent, McpConnection};
 use super::error::RequestError;
-use super::server::Server;
-use super::servers::{Servers, strip_name};
-use super::tools::Tool;
-use crate::engine::demo::command::{Command, usage};
+use super::server::DemoMcpServer;
+use super::servers::{McpServers, strip_name};
+use super::tools::McpTool;
+use crate::engine::demo::command::{DemoCommand, usage};
 use crate::engine::demo::describe::{is_content, quote, shorten};
 use crate::engine::demo::tool_call::{ToolCall, ToolResult, text};
-use crate::engine::demo::tools::permission::{Action, Verdict, may};
-use crate::engine::demo::turn::{Done, Sent, Stop, Turn};
+use crate::engine::demo::tools::permission::{GuardedAction, Permission, may};
+use crate::engine::demo::turn::{DemoTurn, Done, EarlyStop, Sent};
 
 /// How many characters of a name are shown.
 const NAMED: usize = 100;
 
 /// The tool to call, with its arguments.
-struct Target {
-    server: Arc<Server>,
-    connection: Arc<Connection>,
-    tool: Tool,
+struct CallTarget {
+    server: Arc<DemoMcpServer>,
+    connection: Arc<McpConnection>,
+    tool: McpTool,
     /// The arguments as they were typed, on one line.
     typed: Box<RawValue>,
     arguments: serde_json::Map<String, Value>,
 }
 
 /// Calls a tool and shows the result.
-pub(crate) async fn call_tool(turn: &Turn<'_>, rest: &str) -> Done {
+pub(crate) async fn call_tool(turn: &DemoTurn<'_>, rest: &str) -> Done {
     let found = turn.unless_cancelled(find(&turn.session.servers, rest));
     let target = match found.await? {
         Ok(target) => target,
@@ -45,7 +45,7 @@ pub(crate) async fn call_tool(turn: &Turn<'_>, rest: &str) -> Done {
         .await
 }
 
-impl Target {
+impl CallTarget {
     /// The names of the server and the tool, as they are shown.
     fn names(&self) -> (String, String) {
         let server = shorten(self.server.name(), NAMED);
@@ -54,7 +54,7 @@ impl Target {
 }
 
 /// Finds the tool to call, or returns what is wrong with the command.
-async fn find(servers: &Servers, rest: &str) -> Result<Target, String> {
+async fn find(servers: &McpServers, rest: &str) -> Result<CallTarget, String> {
     let list = servers.list();
     let named = list.iter().map(|server| format!("`{}`", server.name()));
     let known = match named.collect::<Vec<_>>().join(", ") {
@@ -63,7 +63,7 @@ async fn find(servers: &Servers, rest: &str) -> Result<Target, String> {
     };
     if rest.trim().is_empty() {
         let explanation = format!("JSON is an object with the arguments. {known}");
-        return Err(usage(Command::Call, &explanation, rest));
+        return Err(usage(DemoCommand::Call, &explanation, rest));
     }
     let Some((server, rest)) = servers.named(rest) else {
         let word = rest.split_whitespace().next().unwrap_or_default();
@@ -102,7 +102,7 @@ async fn find(servers: &Servers, rest: &str) -> Result<Target, String> {
     let typed = typed.replace(['\r', '\n'], " ");
     let typed = RawValue::from_string(typed)
         .map_err(|error| format!("The arguments must be a JSON object: {error}."))?;
-    Ok(Target {
+    Ok(CallTarget {
         server,
         connection,
         tool,
@@ -112,7 +112,11 @@ async fn find(servers: &Servers, rest: &str) -> Result<Target, String> {
 }
 
 /// Calls the tool, with the user's permission, and shows its progress.
-async fn work(turn: &Turn<'_>, call: &ToolCall, target: &Target) -> Result<ToolResult, Stop> {
+async fn work(
+    turn: &DemoTurn<'_>,
+    call: &ToolCall,
+    target: &CallTarget,
+) -> Result<ToolResult, EarlyStop> {
     let (server, tool) = target.names();
     let failed = |why: &str, comment: String| {
         Ok(ToolResult {
@@ -122,7 +126,7 @@ async fn work(turn: &Turn<'_>, call: &ToolCall, target: &Target) -> Result<ToolR
             ..ToolResult::default()
         })
     };
-    if let Verdict::Refused(why) = permission(turn, call, target).await? {
+    if let Permission::Refused(why) = permission(turn, call, target).await? {
         let reason = why.trim_start_matches("not done: ");
         let comment = format!("`{tool}` of `{server}` was not called: {reason}.");
         return failed(&why, comment);
@@ -154,11 +158,15 @@ async fn work(turn: &Turn<'_>, call: &ToolCall, target: &Target) -> Result<ToolR
 
 /// Whether the tool may be called. A read-only tool always may: its annotation is trusted as much
 /// as the server itself, which the user has configured.
-async fn permission(turn: &Turn<'_>, call: &ToolCall, target: &Target) -> Result<Verdict, Stop> {
+async fn permission(
+    turn: &DemoTurn<'_>,
+    call: &ToolCall,
+    target: &CallTarget,
+) -> Result<Permission, EarlyStop> {
     if target.tool.only_reads {
-        return Ok(Verdict::Allowed);
+        return Ok(Permission::Allowed);
     }
-    let action = Action {
+    let action = GuardedAction {
         about: &format!("call {} of {}", target.tool.name, target.server.name()),
         changes: true,
     };
@@ -167,10 +175,10 @@ async fn permission(turn: &Turn<'_>, call: &ToolCall, target: &Target) -> Result
 
 /// The result of the tool, as JSON. If the turn is cancelled, the call is cancelled in the server.
 async fn result(
-    turn: &Turn<'_>,
+    turn: &DemoTurn<'_>,
     call: &ToolCall,
-    target: &Target,
-) -> Result<Result<Value, RequestError>, Stop> {
+    target: &CallTarget,
+) -> Result<Result<Value, RequestError>, EarlyStop> {
     let arguments = target.arguments.clone();
     let started = target.connection.call(&target.tool.name, arguments);
     let mut running = match turn.unless_cancelled(started).await? {
@@ -190,7 +198,7 @@ async fn result(
 }
 
 async fn show_progress(
-    turn: &Turn<'_>,
+    turn: &DemoTurn<'_>,
     call: &ToolCall,
     progress: &ProgressNotificationParam,
 ) -> Sent {

@@ -9,7 +9,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 use crate::json;
 use crate::record::header::McpServer;
 
-use super::secrets::Secrets;
+use super::secrets::McpSecrets;
 
 /// The configuration of one server. Equal configurations are the same server.
 #[derive(Clone, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Drop for Endpoint {
 
 /// A server as in the protocol.
 #[derive(Deserialize)]
-struct Described {
+struct McpServerDescription {
     name: String,
     #[serde(rename = "type", default)]
     transport: Option<String>,
@@ -76,15 +76,15 @@ struct Described {
     #[serde(default)]
     args: Option<Vec<String>>,
     #[serde(default)]
-    env: Option<Vec<Named>>,
+    env: Option<Vec<NamedValue>>,
     #[serde(default)]
     url: String,
     #[serde(default)]
-    headers: Option<Vec<Named>>,
+    headers: Option<Vec<NamedValue>>,
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct NamedValue {
     name: String,
     value: String,
 }
@@ -100,8 +100,8 @@ pub(super) fn servers(params: &str) -> Vec<ServerConfig> {
 }
 
 fn config(described: Value) -> Option<ServerConfig> {
-    let server: Described = serde_json::from_value(described).ok()?;
-    let pairs = |list: Option<Vec<Named>>| {
+    let server: McpServerDescription = serde_json::from_value(described).ok()?;
+    let pairs = |list: Option<Vec<NamedValue>>| {
         let list = list.unwrap_or_default().into_iter();
         list.map(|named| (named.name, named.value)).collect()
     };
@@ -125,14 +125,14 @@ fn config(described: Value) -> Option<ServerConfig> {
 
 impl ServerConfig {
     /// Everything in the configuration that may be a secret.
-    pub(super) fn secrets(&self) -> Secrets {
+    pub(super) fn secrets(&self) -> McpSecrets {
         match &self.endpoint {
             Endpoint::Process { args, env, .. } => {
                 let values = env.iter().map(|(_, value)| value.clone());
                 // A secret is often only a part of an argument, as in `--key=SECRET`.
                 let parts = args.iter().filter_map(|arg| arg.split_once('='));
                 let parts = parts.map(|(_, value)| value.to_owned());
-                Secrets::new(args.iter().cloned().chain(parts).chain(values))
+                McpSecrets::new(args.iter().cloned().chain(parts).chain(values))
             }
             Endpoint::Http { url, headers } => {
                 let values = headers.iter().flat_map(|(_, value)| {
@@ -140,9 +140,9 @@ impl ServerConfig {
                     let last = value.split_whitespace().last().unwrap_or_default();
                     [value.clone(), last.to_owned()]
                 });
-                Secrets::new(parts_of(url).chain(values))
+                McpSecrets::new(parts_of(url).chain(values))
             }
-            Endpoint::Unsupported(_) => Secrets::default(),
+            Endpoint::Unsupported(_) => McpSecrets::default(),
         }
     }
 }

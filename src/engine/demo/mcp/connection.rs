@@ -23,7 +23,7 @@ use crate::sys::lock;
 
 use super::error::RequestError;
 use super::lean::TOOLS;
-use super::tools::{Tool, Tools};
+use super::tools::{McpTool, McpTools};
 
 /// How long a subprocess may take to list its tools.
 const LISTS: Duration = Duration::from_secs(15);
@@ -42,7 +42,7 @@ const LEAVES: Duration = Duration::from_millis(500);
 const WAITING: usize = 16;
 
 /// A connection with a server that has answered `initialize`.
-pub(super) struct Connection {
+pub(super) struct McpConnection {
     peer: Peer<RoleClient>,
     progress: ProgressHandler,
     stop: Mutex<Option<RunningServiceCancellationToken>>,
@@ -50,7 +50,7 @@ pub(super) struct Connection {
     child: Option<Child>,
 }
 
-impl Connection {
+impl McpConnection {
     /// Takes over a connection that the library has made. `child` is the server's process, if it is
     /// our subprocess.
     pub(super) fn new(
@@ -111,7 +111,7 @@ impl Connection {
     }
 
     /// The server's current tools.
-    pub(super) async fn tools(&self) -> Result<Tools, RequestError> {
+    pub(super) async fn tools(&self) -> Result<McpTools, RequestError> {
         let time = if self.is_process() { LISTS } else { LISTS_FAR };
         timeout(time, self.pages()).await.unwrap_or_else(|_| {
             Err(RequestError::Failed(format!(
@@ -121,17 +121,17 @@ impl Connection {
         })
     }
 
-    async fn pages(&self) -> Result<Tools, RequestError> {
+    async fn pages(&self) -> Result<McpTools, RequestError> {
         // The library would cache whole lists, and return an old one if the server fails.
         let no_cache = ClientCacheConfig::disabled();
         self.peer.set_response_cache_config(no_cache).await;
-        let mut tools = Tools::default();
+        let mut tools = McpTools::default();
         let mut cursor = None;
         for _ in 0..PAGES {
             let params = PaginatedRequestParams::default().with_cursor(cursor);
             let page = self.peer.list_tools(Some(params)).await?;
             for tool in &page.tools {
-                match Tool::of(tool) {
+                match McpTool::of(tool) {
                     Some(tool) if tools.list.len() < TOOLS => tools.list.push(tool),
                     _ => tools.more = true,
                 }
@@ -150,13 +150,13 @@ impl Connection {
         &self,
         tool: &str,
         arguments: JsonObject,
-    ) -> Result<Call, RequestError> {
+    ) -> Result<RunningCall, RequestError> {
         let progress = self.progress.subscribe();
         let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let options = PeerRequestOptions::no_options();
         let handle = self.peer.send_cancellable_request(request, options).await?;
-        Ok(Call { handle, progress })
+        Ok(RunningCall { handle, progress })
     }
 
     /// Ends the connection, and the server with it if it is our subprocess.
@@ -184,7 +184,7 @@ pub(super) fn exit_reason(child: &Child) -> String {
 }
 
 /// A running tool call.
-pub(super) struct Call {
+pub(super) struct RunningCall {
     handle: RequestHandle<RoleClient>,
     progress: broadcast::Receiver<ProgressNotificationParam>,
 }
@@ -198,7 +198,7 @@ pub(super) enum CallEvent {
     Result(Result<Value, RequestError>),
 }
 
-impl Call {
+impl RunningCall {
     /// Waits for the next event. The result is the last one.
     pub(super) async fn next(&mut self) -> CallEvent {
         loop {

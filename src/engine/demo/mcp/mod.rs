@@ -22,5 +22,5 @@ mod stdio;
 mod tools;
 
 pub(super) use call::call_tool;
-pub(super) use servers::Servers;
+pub(super) use servers::McpServers;
 pub(super) use tools::list_tools;

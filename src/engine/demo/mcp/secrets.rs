@@ -19,11 +19,11 @@ const HIDDEN: &str = "***";
 /// Texts that must not be shown: the longest first, since one may be a part of another. They are
 /// overwritten in memory when they are dropped.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub(super) struct Secrets(Vec<Zeroizing<String>>);
+pub(super) struct McpSecrets(Vec<Zeroizing<String>>);
 
-impl ZeroizeOnDrop for Secrets {}
+impl ZeroizeOnDrop for McpSecrets {}
 
-impl Secrets {
+impl McpSecrets {
     /// The secrets in these texts; short ones are ignored.
     pub(super) fn new(texts: impl IntoIterator<Item = String>) -> Self {
         let texts = texts.into_iter().map(Zeroizing::new);
@@ -84,9 +84,9 @@ fn copied(text: &str) -> Zeroizing<String> {
     Zeroizing::new(text.to_owned())
 }
 
-impl fmt::Debug for Secrets {
+impl fmt::Debug for McpSecrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secrets")
+        f.write_str("McpSecrets")
     }
 }
 
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn secrets_are_hidden_anywhere_in_a_text() {
         let secrets = ["pass", "password", "-y", "Zoë!"].map(str::to_owned);
-        let secrets = Secrets::new(secrets);
+        let secrets = McpSecrets::new(secrets);
         for (text, expected) in [
             ("no such file", "no such file"),
             ("wrong password: password", "wrong ***: ***"),
@@ -106,13 +106,13 @@ mod tests {
         ] {
             assert_eq!(secrets.hide(text), expected);
         }
-        assert_eq!(format!("{secrets:?}"), "Secrets");
+        assert_eq!(format!("{secrets:?}"), "McpSecrets");
     }
 
     #[test]
     fn secrets_are_hidden_in_every_form() {
         let key = "-----BEGIN KEY-----\nSECRETLINE\n-----END KEY-----";
-        let secrets = Secrets::new([key.to_owned(), "Zq\"x\\7Secr3té".to_owned()]);
+        let secrets = McpSecrets::new([key.to_owned(), "Zq\"x\\7Secr3té".to_owned()]);
         for (text, expected) in [
             ("it said SECRETLINE", "it said ***"),
             (r#"{"v":"Zq\"x\\7Secr3té"}"#, r#"{"v":"***"}"#),

@@ -15,10 +15,10 @@ use crate::engine::relay::Patience;
 use crate::sys::lock;
 
 use super::config::{Endpoint, ServerConfig};
-use super::connection::{Connection, ProgressHandler, exit_reason};
+use super::connection::{McpConnection, ProgressHandler, exit_reason};
 use super::error::{RequestError, not_connected};
-use super::stdio::{self, Start};
-use super::tools::Tools;
+use super::stdio::{self, SubprocessStart};
+use super::tools::McpTools;
 
 /// How many servers, of all sessions, may be starting at once.
 static STARTING: Semaphore = Semaphore::const_new(8);
@@ -33,7 +33,7 @@ const STARTS: Duration = Duration::from_mins(1);
 const ENDS: Duration = Duration::from_secs(1);
 
 /// A server and its state.
-pub(super) struct Server {
+pub(super) struct DemoMcpServer {
     pub(super) config: ServerConfig,
     cwd: String,
     launch: Launch,
@@ -41,7 +41,7 @@ pub(super) struct Server {
     usable: bool,
     /// Whether the user needs no notice: it was usable once, or its failure was reported.
     reported: AtomicBool,
-    state: watch::Sender<State>,
+    state: watch::Sender<McpServerState>,
     /// The task that connects and watches the connection.
     task: Mutex<Option<JoinHandle<()>>>,
     /// Held while the server is being ended.
@@ -50,18 +50,18 @@ pub(super) struct Server {
 
 /// The state of a server.
 #[derive(Clone)]
-pub(super) enum State {
+pub(super) enum McpServerState {
     /// The server is being started.
     Starting,
     /// The server can be used, or could until it ended.
-    Ready(Arc<Connection>),
+    Ready(Arc<McpConnection>),
     /// The server cannot be used, for this reason.
     Failed(Arc<str>),
     /// The server was ended for good.
     Closed,
 }
 
-impl Server {
+impl DemoMcpServer {
     /// Begins to start a server for a session that works in `cwd`. Must be called inside of a
     /// runtime.
     pub(super) fn start(config: ServerConfig, cwd: &str, launch: Launch) -> Arc<Self> {
@@ -77,7 +77,9 @@ impl Server {
 
     fn new(config: ServerConfig, cwd: &str, launch: Launch, unusable: Option<&str>) -> Arc<Self> {
         let usable = unusable.is_none() && !matches!(config.endpoint, Endpoint::Unsupported(_));
-        let state = unusable.map_or(State::Starting, |why| State::Failed(why.into()));
+        let state = unusable.map_or(McpServerState::Starting, |why| {
+            McpServerState::Failed(why.into())
+        });
         Arc::new(Self {
             config,
             cwd: cwd.to_owned(),
@@ -101,14 +103,16 @@ impl Server {
     }
 
     /// The current state.
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> McpServerState {
         self.state.borrow().clone()
     }
 
     /// The reason why the server could never be used; returned only once.
     pub(super) fn unreported_failure(&self) -> Option<Arc<str>> {
         match self.state() {
-            State::Failed(why) if !self.reported.swap(true, Ordering::Relaxed) => Some(why),
+            McpServerState::Failed(why) if !self.reported.swap(true, Ordering::Relaxed) => {
+                Some(why)
+            }
             _ => None,
         }
     }
@@ -117,12 +121,12 @@ impl Server {
     pub(super) fn restart_if_ended(self: &Arc<Self>) {
         let again = self.state.send_if_modified(|state| {
             let again = match state {
-                State::Ready(connection) => connection.has_ended(),
-                State::Failed(_) => self.usable,
-                State::Starting | State::Closed => false,
+                McpServerState::Ready(connection) => connection.has_ended(),
+                McpServerState::Failed(_) => self.usable,
+                McpServerState::Starting | McpServerState::Closed => false,
             };
             if again {
-                *state = State::Starting;
+                *state = McpServerState::Starting;
             }
             again
         });
@@ -132,28 +136,28 @@ impl Server {
     }
 
     /// Waits, no longer than `until`, for the start to succeed or fail, and returns the state.
-    pub(super) async fn wait_until_started(&self, until: Instant) -> State {
+    pub(super) async fn wait_until_started(&self, until: Instant) -> McpServerState {
         let mut state = self.state.subscribe();
-        let settled = state.wait_for(|state| !matches!(state, State::Starting));
+        let settled = state.wait_for(|state| !matches!(state, McpServerState::Starting));
         // After a timeout the state is still `Starting`.
         timeout_at(until, settled).await.ok();
         self.state()
     }
 
     /// The connection, re-established if necessary, or the reason for the failure.
-    async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, String> {
+    async fn connection(self: &Arc<Self>) -> Result<Arc<McpConnection>, String> {
         self.restart_if_ended();
         match self.wait_until_started(Instant::now() + STARTS).await {
-            State::Ready(connection) => Ok(connection),
-            State::Failed(why) => Err(why.to_string()),
-            State::Starting => Err("it is still starting".to_owned()),
-            State::Closed => Err("it was shut down".to_owned()),
+            McpServerState::Ready(connection) => Ok(connection),
+            McpServerState::Failed(why) => Err(why.to_string()),
+            McpServerState::Starting => Err("it is still starting".to_owned()),
+            McpServerState::Closed => Err("it was shut down".to_owned()),
         }
     }
 
     /// The current tools, with the connection to call them on. Retries once if the connection was
     /// lost without notice, as happens with servers that are not our subprocesses.
-    pub(super) async fn tools(self: &Arc<Self>) -> Result<(Arc<Connection>, Tools), String> {
+    pub(super) async fn tools(self: &Arc<Self>) -> Result<(Arc<McpConnection>, McpTools), String> {
         let mut connection = self.connection().await?;
         let mut tools = connection.tools().await;
         if let Err(why) = &tools
@@ -170,7 +174,7 @@ impl Server {
     }
 
     /// Why a request was not answered, without secrets.
-    pub(super) async fn in_words(&self, connection: &Connection, why: RequestError) -> String {
+    pub(super) async fn in_words(&self, connection: &McpConnection, why: RequestError) -> String {
         let exit_reason = match why {
             RequestError::Closed => connection.exit_reason().await,
             RequestError::Failed(_) => String::new(),
@@ -179,11 +183,11 @@ impl Server {
     }
 
     /// Drops a connection that no longer works.
-    async fn discard(&self, connection: &Arc<Connection>) {
+    async fn discard(&self, connection: &Arc<McpConnection>) {
         self.state.send_if_modified(|state| {
             let current = is_current(state, connection);
             if current {
-                *state = State::Failed("the connection was lost".into());
+                *state = McpServerState::Failed("the connection was lost".into());
             }
             current
         });
@@ -193,7 +197,7 @@ impl Server {
     /// Ends it for good. Concurrent callers also wait until it has ended.
     pub(super) async fn end(&self, patience: Patience) {
         let _ending = self.ending.lock().await;
-        if let State::Ready(connection) = self.state.send_replace(State::Closed) {
+        if let McpServerState::Ready(connection) = self.state.send_replace(McpServerState::Closed) {
             connection.end(patience).await;
         }
         let task = lock(&self.task).take();
@@ -206,7 +210,7 @@ impl Server {
         let server = self.clone();
         let task = tokio::spawn(async move {
             let mut state = server.state.subscribe();
-            let closed = state.wait_for(|state| matches!(state, State::Closed));
+            let closed = state.wait_for(|state| matches!(state, McpServerState::Closed));
             let connected = tokio::select! {
                 // This drops a start in progress, which kills the subprocess.
                 _ = closed => return,
@@ -221,7 +225,7 @@ impl Server {
     }
 
     /// Connects when fewer servers than the limit are starting.
-    async fn connected_in_turn(&self) -> Result<Connection, String> {
+    async fn connected_in_turn(&self) -> Result<McpConnection, String> {
         let turn = STARTING.acquire().await;
         let mut connecting = pin!(timeout(STARTS, self.connected()));
         let connected = if let Ok(connected) = timeout(SLOW, connecting.as_mut()).await {
@@ -239,9 +243,9 @@ impl Server {
         connected.unwrap_or_else(late)
     }
 
-    async fn ready(&self, connection: Arc<Connection>) {
+    async fn ready(&self, connection: Arc<McpConnection>) {
         self.reported.store(true, Ordering::Relaxed);
-        if !self.set_state(State::Ready(connection.clone())) {
+        if !self.set_state(McpServerState::Ready(connection.clone())) {
             connection.end(Patience::Hurry).await;
             return;
         }
@@ -256,13 +260,13 @@ impl Server {
     fn failed(&self, why: &str) {
         let why = self.config.secrets().hide(why);
         tracing::warn!(server = self.name(), why, "an MCP server cannot be used");
-        self.set_state(State::Failed(why.into()));
+        self.set_state(McpServerState::Failed(why.into()));
     }
 
     /// Sets the state, unless the server was ended. Returns whether it was set.
-    fn set_state(&self, new: State) -> bool {
+    fn set_state(&self, new: McpServerState) -> bool {
         self.state.send_if_modified(|state| {
-            let is_open = !matches!(state, State::Closed);
+            let is_open = !matches!(state, McpServerState::Closed);
             if is_open {
                 *state = new;
             }
@@ -270,11 +274,11 @@ impl Server {
         })
     }
 
-    async fn connected(&self) -> Result<Connection, String> {
+    async fn connected(&self) -> Result<McpConnection, String> {
         match &self.config.endpoint {
             Endpoint::Process { command, args, env } => {
                 let secrets = self.config.secrets();
-                let start = Start {
+                let start = SubprocessStart {
                     name: self.name(),
                     command,
                     args,
@@ -285,7 +289,7 @@ impl Server {
                 };
                 let (child, transport) = stdio::start(start)?;
                 match ProgressHandler::new().serve(transport).await {
-                    Ok(service) => Ok(Connection::new(service, Some(child))),
+                    Ok(service) => Ok(McpConnection::new(service, Some(child))),
                     Err(error) => {
                         let why = not_connected(&error);
                         // Its stderr is complete once it has ended.
@@ -298,7 +302,7 @@ impl Server {
             Endpoint::Http { url, headers } => {
                 let transport = super::http::transport(url, headers)?;
                 match ProgressHandler::new().serve(transport).await {
-                    Ok(service) => Ok(Connection::new(service, None)),
+                    Ok(service) => Ok(McpConnection::new(service, None)),
                     Err(error) => Err(not_connected(&error)),
                 }
             }
@@ -312,8 +316,8 @@ impl Server {
 }
 
 /// Whether this is the connection in use.
-fn is_current(state: &State, connection: &Arc<Connection>) -> bool {
-    matches!(state, State::Ready(current) if Arc::ptr_eq(current, connection))
+fn is_current(state: &McpServerState, connection: &Arc<McpConnection>) -> bool {
+    matches!(state, McpServerState::Ready(current) if Arc::ptr_eq(current, connection))
 }
 
 #[cfg(test)]
@@ -331,14 +335,14 @@ mod tests {
             },
         };
         let others = STARTING.acquire_many(8).await.unwrap();
-        let server = Server::start(config, "/no/such/folder", Launch::default());
+        let server = DemoMcpServer::start(config, "/no/such/folder", Launch::default());
         // Without the limit, the start would fail in the first iteration.
         for _ in 0..10 {
             tokio::task::yield_now().await;
-            assert!(matches!(server.state(), State::Starting));
+            assert!(matches!(server.state(), McpServerState::Starting));
         }
         drop(others);
         let settled = server.wait_until_started(Instant::now() + STARTS).await;
-        assert!(matches!(settled, State::Failed(_)));
+        assert!(matches!(settled, McpServerState::Failed(_)));
     }
 }

@@ -15,7 +15,7 @@ use crate::engine::relay::Patience;
 use crate::sys::lock;
 
 use super::config::{ServerConfig, servers};
-use super::server::{Server, State};
+use super::server::{DemoMcpServer, McpServerState};
 
 /// How long opening a session waits for its servers. The others continue to start.
 const OPENS: Duration = Duration::from_secs(1);
@@ -32,29 +32,29 @@ const REASON: usize = 500;
 
 /// The servers of one session, in the order in which the client named them.
 #[derive(Default)]
-pub(crate) struct Servers {
+pub(crate) struct McpServers {
     /// How the subprocesses are started.
     launch: Launch,
-    list: Mutex<List>,
+    list: Mutex<McpServerList>,
 }
 
 #[derive(Default)]
-struct List {
-    servers: Vec<Arc<Server>>,
+struct McpServerList {
+    servers: Vec<Arc<DemoMcpServer>>,
     /// Servers that are being ended.
-    ending: Vec<Weak<Server>>,
+    ending: Vec<Weak<DemoMcpServer>>,
     /// Whether the session is closed, so that no server may be started.
     over: bool,
 }
 
-impl fmt::Debug for Servers {
+impl fmt::Debug for McpServers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The configuration may contain secrets.
-        f.write_str("Servers")
+        f.write_str("McpServers")
     }
 }
 
-impl Servers {
+impl McpServers {
     /// A session without servers.
     pub(crate) fn new(launch: Launch) -> Self {
         Self {
@@ -90,15 +90,15 @@ impl Servers {
         &self,
         config: ServerConfig,
         cwd: &str,
-        others: &[Arc<Server>],
-        before: &mut Vec<Arc<Server>>,
-    ) -> Arc<Server> {
+        others: &[Arc<DemoMcpServer>],
+        before: &mut Vec<Arc<DemoMcpServer>>,
+    ) -> Arc<DemoMcpServer> {
         if others.len() >= MOST {
             let why = format!("a session can have {MOST} MCP servers");
-            return Server::unusable(config, cwd, &why);
+            return DemoMcpServer::unusable(config, cwd, &why);
         }
         if others.iter().any(|other| other.name() == config.name) {
-            return Server::unusable(config, cwd, "another server has the same name");
+            return DemoMcpServer::unusable(config, cwd, "another server has the same name");
         }
         match before.iter().position(|server| server.is_for(&config, cwd)) {
             Some(at) => {
@@ -106,7 +106,7 @@ impl Servers {
                 server.restart_if_ended();
                 server
             }
-            None => Server::start(config, cwd, self.launch.clone()),
+            None => DemoMcpServer::start(config, cwd, self.launch.clone()),
         }
     }
 
@@ -168,12 +168,12 @@ impl Servers {
     }
 
     /// The current servers.
-    pub(super) fn list(&self) -> Vec<Arc<Server>> {
+    pub(super) fn list(&self) -> Vec<Arc<DemoMcpServer>> {
         lock(&self.list).servers.clone()
     }
 
     /// Splits the name of a server off the text after a command. The longest matching name is used.
-    pub(super) fn named<'a>(&self, text: &'a str) -> Option<(Arc<Server>, &'a str)> {
+    pub(super) fn named<'a>(&self, text: &'a str) -> Option<(Arc<DemoMcpServer>, &'a str)> {
         let servers = self.list().into_iter();
         let named = servers.filter_map(|server| {
             let rest = strip_name(text, server.name())?;
@@ -196,14 +196,14 @@ pub(super) fn strip_name<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     (rest.is_empty() || rest.starts_with(char::is_whitespace)).then(|| rest.trim_start())
 }
 
-fn entry(server: &Server) -> Value {
+fn entry(server: &DemoMcpServer) -> Value {
     let (status, error) = match server.state() {
-        State::Starting | State::Closed => ("starting", None),
-        State::Ready(connection) if connection.has_ended() => {
+        McpServerState::Starting | McpServerState::Closed => ("starting", None),
+        McpServerState::Ready(connection) if connection.has_ended() => {
             ("failed", Some("it has ended".to_owned()))
         }
-        State::Ready(_) => ("connected", None),
-        State::Failed(why) => ("failed", Some(why.to_string())),
+        McpServerState::Ready(_) => ("connected", None),
+        McpServerState::Failed(why) => ("failed", Some(why.to_string())),
     };
     let mut entry = json!({ "name": server.name(), "status": status });
     if let Some(error) = error {
@@ -232,7 +232,7 @@ mod tests {
 
     #[tokio::test]
     async fn unusable_servers_are_reported_with_the_reason() {
-        let servers = Servers::default();
+        let servers = McpServers::default();
         assert_eq!(servers.report(), None);
         let old =
             json!({ "name": "old", "type": "sse", "url": "http://h/?k=S3CRET", "headers": [] });
@@ -257,7 +257,7 @@ mod tests {
 
     #[tokio::test]
     async fn more_servers_than_a_session_can_have_are_reported_as_failed() {
-        let servers = Servers::default();
+        let servers = McpServers::default();
         let named: Vec<Value> = (0..MOST + 2).map(|at| process(&at.to_string())).collect();
         servers.configure(&session(&json!(named)));
         let report: Value = serde_json::from_str(&servers.report().unwrap()).unwrap();
@@ -284,17 +284,17 @@ mod tests {
         // Requesting an unusable server does not start it.
         let last = servers.list().pop().unwrap();
         last.restart_if_ended();
-        assert!(matches!(last.state(), State::Failed(_)));
+        assert!(matches!(last.state(), McpServerState::Failed(_)));
         // A server that was moved into the limit is started.
         servers.configure(&session(&json!([process("65")])));
         let moved = servers.list().pop().unwrap();
-        assert!(matches!(moved.state(), State::Starting));
+        assert!(matches!(moved.state(), McpServerState::Starting));
         servers.end(Patience::Hurry).await;
     }
 
     #[tokio::test]
     async fn the_longest_matching_name_is_used() {
-        let servers = Servers::default();
+        let servers = McpServers::default();
         let named = ["my", "my server", "my server 2", "é"].map(process);
         servers.configure(&session(&json!(named)));
         for (text, expected) in [

@@ -17,14 +17,14 @@ use crate::sys::blocking;
 
 use super::bounded::{Bounded, LONGEST};
 use super::lean::lean;
-use super::secrets::Secrets;
+use super::secrets::McpSecrets;
 
 /// A transport for the library over the pipes of a subprocess.
 pub(super) type StdioTransport = Bounded<AsyncRwTransport<RoleClient, LeanOutput, ChildStdin>>;
 
 /// How a server's subprocess is started.
 #[derive(Clone, Copy)]
-pub(super) struct Start<'a> {
+pub(super) struct SubprocessStart<'a> {
     pub(super) name: &'a str,
     pub(super) command: &'a str,
     pub(super) args: &'a [String],
@@ -33,18 +33,18 @@ pub(super) struct Start<'a> {
     /// How it is started.
     pub(super) launch: &'a Launch,
     /// The secrets to hide in its stderr.
-    pub(super) secrets: &'a Secrets,
+    pub(super) secrets: &'a McpSecrets,
 }
 
 /// Starts the subprocess. Must be called inside of a runtime. Fails with the reason, in words.
-pub(super) fn start(what: Start<'_>) -> Result<(Child, StdioTransport), String> {
+pub(super) fn start(what: SubprocessStart<'_>) -> Result<(Child, StdioTransport), String> {
     if !blocking(|| Path::new(what.cwd).is_dir()) {
         return Err(format!("there is no folder {} to start it in", what.cwd));
     }
     spawn(what).map_err(|error| format!("`{}` cannot be started: {error}", what.command))
 }
 
-fn spawn(what: Start<'_>) -> io::Result<(Child, StdioTransport)> {
+fn spawn(what: SubprocessStart<'_>) -> io::Result<(Child, StdioTransport)> {
     let mut command = what.launch.command(what.command);
     command
         .args(what.args)

@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use crate::engine::demo::describe::shorten;
-use crate::engine::demo::turn::{Done, Turn};
+use crate::engine::demo::turn::{DemoTurn, Done};
 
-use super::server::{Server, State};
+use super::server::{DemoMcpServer, McpServerState};
 
 /// How long to wait for a server that is starting.
 const WAITS: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ pub(super) const NAMED: usize = 20;
 
 /// The parts of a tool that are used here. The rest of its description may be of any size.
 #[derive(Clone, Debug)]
-pub(super) struct Tool {
+pub(super) struct McpTool {
     pub(super) name: String,
     /// Whether the server declares it as read-only.
     pub(super) only_reads: bool,
@@ -36,13 +36,13 @@ pub(super) struct Tool {
 
 /// The tools of a server.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tools {
-    pub(super) list: Vec<Tool>,
+pub(super) struct McpTools {
+    pub(super) list: Vec<McpTool>,
     /// Whether the server has more tools than are used.
     pub(super) more: bool,
 }
 
-impl Tool {
+impl McpTool {
     /// The used parts of a tool; `None` if its name is too long.
     pub(super) fn of(tool: &model::Tool) -> Option<Self> {
         if tool.name.len() > LONGEST_NAME {
@@ -108,7 +108,7 @@ fn kind(schema: &Value) -> String {
 }
 
 /// Lists the servers with their states and tools.
-pub(crate) async fn list_tools(turn: &Turn<'_>) -> Done {
+pub(crate) async fn list_tools(turn: &DemoTurn<'_>) -> Done {
     let list = turn.session.servers.list();
     if list.is_empty() {
         let text = "This session has no MCP servers. A client configures them when it creates or \
@@ -129,16 +129,18 @@ pub(crate) async fn list_tools(turn: &Turn<'_>) -> Done {
 }
 
 /// A server with its tools, as list items.
-async fn describe(server: &Arc<Server>, until: Instant) -> String {
+async fn describe(server: &Arc<DemoMcpServer>, until: Instant) -> String {
     let name = server.name();
     match server.wait_until_started(until).await {
-        State::Starting | State::Closed => format!("- **{name}** is still starting\n"),
-        State::Failed(why) => {
+        McpServerState::Starting | McpServerState::Closed => {
+            format!("- **{name}** is still starting\n")
+        }
+        McpServerState::Failed(why) => {
             // The failure is reported here, so it is not reported again.
             server.unreported_failure();
             format!("- **{name}** cannot be used: {why}\n")
         }
-        State::Ready(_) => match server.tools().await {
+        McpServerState::Ready(_) => match server.tools().await {
             Ok((connection, tools)) => {
                 let who = shorten(&connection.server_info(), DESCRIBED);
                 if tools.list.is_empty() && !tools.more {

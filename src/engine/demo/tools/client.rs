@@ -4,7 +4,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::demo::describe::shorten;
-use crate::engine::demo::turn::{Stop, Turn};
+use crate::engine::demo::turn::{DemoTurn, EarlyStop};
 use crate::engine::outlet::Closed;
 use crate::engine::{EngineEvent, Outlet, Question};
 use crate::json;
@@ -18,11 +18,11 @@ const MOST_SHOWN: usize = 300;
 /// is withdrawn. `params` is the JSON text of an object, without the session's id. `logged` is
 /// whether request and response are part of the conversation.
 pub(super) async fn ask(
-    turn: &Turn<'_>,
+    turn: &DemoTurn<'_>,
     method: &str,
     params: &str,
     logged: bool,
-) -> Result<Outcome, Stop> {
+) -> Result<Outcome, EarlyStop> {
     let (reply, answer) = oneshot::channel();
     let asked = question(method, params, logged, turn.cancel.turn().clone(), reply);
     let answered = async {
@@ -101,6 +101,6 @@ fn question(
 
 /// The reason to stop if there is no response: the client has disconnected, or the log cannot be
 /// written. Both end the turn.
-pub(super) fn disconnected() -> Stop {
-    Stop::Cancelled
+pub(super) fn disconnected() -> EarlyStop {
+    EarlyStop::Cancelled
 }

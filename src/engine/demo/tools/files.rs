@@ -16,7 +16,7 @@ pub(super) const COMPARED: usize = 1024 * 1024;
 
 /// A part of a text file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Excerpt {
+pub(super) struct FileExcerpt {
     pub(super) text: String,
     /// How many lines the text has.
     pub(super) lines: u64,
@@ -25,7 +25,11 @@ pub(super) struct Excerpt {
 }
 
 /// Reads lines of a text file: `count` of them from line `from` on, counted from 1.
-pub(super) fn read(file: &ConfinedFile, from: u64, count: Option<u64>) -> Result<Excerpt, String> {
+pub(super) fn read(
+    file: &ConfinedFile,
+    from: u64,
+    count: Option<u64>,
+) -> Result<FileExcerpt, String> {
     let mut file = BufReader::new(file.open().map_err(|error| in_words(&error))?);
     let failed = |error: io::Error| in_words(&error);
     for _ in 1..from {
@@ -56,7 +60,7 @@ pub(super) fn read(file: &ConfinedFile, from: u64, count: Option<u64>) -> Result
         }
         Err(_) => return Err("it is not text in UTF-8".to_owned()),
     };
-    Ok(Excerpt { text, lines, cut })
+    Ok(FileExcerpt { text, lines, cut })
 }
 
 /// The content of a file before it is written.
@@ -116,8 +120,8 @@ mod tests {
         ConfinedFile::of(root, &path).unwrap()
     }
 
-    fn excerpt(text: &str, lines: u64, cut: bool) -> Excerpt {
-        Excerpt {
+    fn excerpt(text: &str, lines: u64, cut: bool) -> FileExcerpt {
+        FileExcerpt {
             text: text.to_owned(),
             lines,
             cut,

@@ -12,14 +12,14 @@ use super::confined::ConfinedFile;
 
 /// A file that a command names.
 #[derive(Debug)]
-pub(super) struct Named {
+pub(super) struct NamedFile {
     /// Its absolute path, as the client would write it.
     pub(super) path: String,
     /// The rest of the command.
     pub(super) rest: String,
 }
 
-impl Named {
+impl NamedFile {
     /// The path for users: inside of the working directory it is relative.
     pub(super) fn short(&self, cwd: &str) -> String {
         let path = Path::new(&self.path);
@@ -30,7 +30,7 @@ impl Named {
 
 /// Parses a path at the start of a command's arguments: a word, or a text in double quotes. One
 /// white space character or line break after it belongs to neither.
-pub(super) fn named(rest: &str, cwd: &str) -> Option<Named> {
+pub(super) fn named(rest: &str, cwd: &str) -> Option<NamedFile> {
     let rest = rest.trim_start_matches([' ', '\t']);
     let (path, rest) = match rest.strip_prefix('"') {
         Some(quoted) => quoted.split_once('"')?,
@@ -39,7 +39,7 @@ pub(super) fn named(rest: &str, cwd: &str) -> Option<Named> {
     if path.is_empty() || path.contains('\0') {
         return None;
     }
-    Some(Named {
+    Some(NamedFile {
         path: normalize(&Path::new(cwd).join(path).to_string_lossy()),
         rest: skip_space(rest).to_owned(),
     })

@@ -4,16 +4,16 @@ use agent_client_protocol_schema::v1::{RequestPermissionOutcome, RequestPermissi
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::engine::demo::settings::Mode;
+use crate::engine::demo::settings::PermissionMode;
 use crate::engine::demo::tool_call::ToolCall;
-use crate::engine::demo::turn::{Stop, Turn, json_line};
+use crate::engine::demo::turn::{DemoTurn, EarlyStop, json_line};
 use crate::protocol::method::REQUEST_PERMISSION;
 
 use super::client::{ask, problem};
 
 /// An action that may need permission.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Action<'a> {
+pub(crate) struct GuardedAction<'a> {
     /// The text by which the user's permanent decisions apply to further actions.
     pub(crate) about: &'a str,
     /// Whether the action may change something, so that a read-only mode rejects it.
@@ -22,7 +22,7 @@ pub(crate) struct Action<'a> {
 
 /// Whether an action is permitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum Permission {
     Allowed,
     /// The action is rejected, for this reason.
     Refused(String),
@@ -41,19 +41,19 @@ const READ_ONLY: &str = "not done: the session's mode is read-only";
 /// Decides whether a tool call is permitted. `content` is what the user sees of it. A user who
 /// cancels the request cancels the turn.
 pub(crate) async fn may(
-    turn: &Turn<'_>,
+    turn: &DemoTurn<'_>,
     call: &ToolCall,
-    action: Action<'_>,
+    action: GuardedAction<'_>,
     content: &[Value],
-) -> Result<Verdict, Stop> {
-    let refused = |reason: &str| Ok(Verdict::Refused(reason.to_owned()));
+) -> Result<Permission, EarlyStop> {
+    let refused = |reason: &str| Ok(Permission::Refused(reason.to_owned()));
     match turn.settings().mode {
-        Mode::ReadOnly if action.changes => return refused(READ_ONLY),
-        Mode::Auto => return Ok(Verdict::Allowed),
-        Mode::Ask | Mode::ReadOnly => {}
+        PermissionMode::ReadOnly if action.changes => return refused(READ_ONLY),
+        PermissionMode::Auto => return Ok(Permission::Allowed),
+        PermissionMode::Ask | PermissionMode::ReadOnly => {}
     }
     match turn.session.decision(action.about) {
-        Some(true) => return Ok(Verdict::Allowed),
+        Some(true) => return Ok(Permission::Allowed),
         Some(false) => return refused("not done: it was rejected for this session"),
         None => {}
     }
@@ -62,16 +62,16 @@ pub(crate) async fn may(
         Err(error) => {
             let problem = problem(&error);
             let reason = format!("not done: asking for permission failed; {problem}");
-            return Ok(Verdict::Refused(reason));
+            return Ok(Permission::Refused(reason));
         }
     };
     let answer = serde_json::from_str(&answer);
     let outcome = answer.map(|answer: RequestPermissionResponse| answer.outcome);
     if let Ok(RequestPermissionOutcome::Cancelled) = outcome {
-        return Err(Stop::Cancelled);
+        return Err(EarlyStop::Cancelled);
     }
     // The mode may have changed while the request was pending.
-    if action.changes && turn.settings().mode == Mode::ReadOnly {
+    if action.changes && turn.settings().mode == PermissionMode::ReadOnly {
         return refused(READ_ONLY);
     }
     let selected = match &outcome {
@@ -79,10 +79,10 @@ pub(crate) async fn may(
         _ => "",
     };
     match selected {
-        "allow_once" => Ok(Verdict::Allowed),
+        "allow_once" => Ok(Permission::Allowed),
         "allow_always" => {
             turn.session.decide(action.about, true);
-            Ok(Verdict::Allowed)
+            Ok(Permission::Allowed)
         }
         "reject_once" => refused("not done: it was rejected"),
         "reject_always" => {

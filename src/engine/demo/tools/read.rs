@@ -4,37 +4,39 @@ use agent_client_protocol_schema::v1::{ToolCallLocation, ToolKind};
 use serde_json::{Value, json};
 
 use crate::engine::demo::args::whole;
-use crate::engine::demo::command::{Command, usage};
+use crate::engine::demo::command::{DemoCommand, usage};
 use crate::engine::demo::describe::counted;
 use crate::engine::demo::tool_call::{ToolCall, ToolResult, text};
-use crate::engine::demo::turn::{Done, Stop, Turn};
+use crate::engine::demo::turn::{DemoTurn, Done, EarlyStop};
 use crate::json;
 use crate::protocol::method::READ_TEXT_FILE;
 
 use super::client::{ask, problem};
-use super::files::{self, Excerpt, SHOWN};
-use super::path::{Named, inside, named, outside};
-use super::permission::{Action, Verdict, may};
+use super::files::{self, FileExcerpt, SHOWN};
+use super::path::{NamedFile, inside, named, outside};
+use super::permission::{GuardedAction, Permission, may};
 
 /// The lines to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Lines {
+struct LineRange {
     /// The number of the first line, counted from 1.
     from: u64,
     count: Option<u64>,
 }
 
 /// Reads a file through the client, or directly.
-pub(crate) async fn read(turn: &Turn<'_>, rest: &str) -> Done {
+pub(crate) async fn read(turn: &DemoTurn<'_>, rest: &str) -> Done {
     let wanted = named(rest, turn.cwd()).and_then(|file| Some((lines(&file.rest)?, file)));
     let Some((lines, file)) = wanted else {
         let explanation = "A PATH with spaces is put in double quotes. FROM is the first line, counted \
                            from 1, and COUNT how many lines are shown.";
-        return turn.say_all(&usage(Command::Read, explanation, rest)).await;
+        return turn
+            .say_all(&usage(DemoCommand::Read, explanation, rest))
+            .await;
     };
     let mut raw_input = json!({ "path": file.path });
     let mut location = ToolCallLocation::new(&file.path);
-    if lines != Lines::ALL {
+    if lines != LineRange::ALL {
         raw_input["line"] = lines.from.into();
         location = location.line(u32::try_from(lines.from).unwrap_or(u32::MAX));
     }
@@ -47,11 +49,11 @@ pub(crate) async fn read(turn: &Turn<'_>, rest: &str) -> Done {
 }
 
 async fn work(
-    turn: &Turn<'_>,
+    turn: &DemoTurn<'_>,
     call: &ToolCall,
-    file: &Named,
-    lines: Lines,
-) -> Result<ToolResult, Stop> {
+    file: &NamedFile,
+    lines: LineRange,
+) -> Result<ToolResult, EarlyStop> {
     let (workspace, path) = (turn.workspace().clone(), file.path.clone());
     let confined = turn.on_disk(move || inside(&workspace, &path)).await?;
     let failed = |reason: &str| {
@@ -60,11 +62,11 @@ async fn work(
     };
     let excerpt = if turn.opening.client.reads {
         if !matches!(confined, Ok(Some(_))) {
-            let action = Action {
+            let action = GuardedAction {
                 about: "read files outside of the session's folders",
                 changes: false,
             };
-            if let Verdict::Refused(reason) = may(turn, call, action, &[]).await? {
+            if let Permission::Refused(reason) = may(turn, call, action, &[]).await? {
                 return Ok(ToolResult::failed(&reason));
             }
         }
@@ -96,7 +98,7 @@ async fn work(
     Ok(shown(&excerpt))
 }
 
-fn shown(excerpt: &Excerpt) -> ToolResult {
+fn shown(excerpt: &FileExcerpt) -> ToolResult {
     let mut content = vec![text(&excerpt.text)];
     let bytes = excerpt.text.len();
     let (lines, long) = (excerpt.lines, counted(bytes as u64, "byte"));
@@ -115,20 +117,20 @@ fn shown(excerpt: &Excerpt) -> ToolResult {
 }
 
 /// The content that a client has read, with the same limit as for direct reading.
-fn bounded(mut content: String) -> Excerpt {
+fn bounded(mut content: String) -> FileExcerpt {
     let cut = content.len() > SHOWN;
     if cut {
         content.truncate(content.floor_char_boundary(SHOWN));
     }
     let lines = content.lines().count() as u64;
-    Excerpt {
+    FileExcerpt {
         text: content,
         lines,
         cut,
     }
 }
 
-impl Lines {
+impl LineRange {
     const ALL: Self = Self {
         from: 1,
         count: None,
@@ -149,7 +151,7 @@ impl Lines {
 }
 
 /// Parses the arguments after the path.
-fn lines(rest: &str) -> Option<Lines> {
+fn lines(rest: &str) -> Option<LineRange> {
     let mut words = rest.split_whitespace();
     let mut number = || words.next().map(whole);
     let (from, count) = (number(), number());
@@ -161,7 +163,7 @@ fn lines(rest: &str) -> Option<Lines> {
         Some(count) => Some(count?),
         None => None,
     };
-    (from > 0 && words.next().is_none()).then_some(Lines { from, count })
+    (from > 0 && words.next().is_none()).then_some(LineRange { from, count })
 }
 
 #[cfg(test)]
@@ -170,7 +172,7 @@ mod tests {
 
     #[test]
     fn lines_may_be_named() {
-        let some = |from, count| Some(Lines { from, count });
+        let some = |from, count| Some(LineRange { from, count });
         for (rest, expected) in [
             ("", some(1, None)),
             ("  ", some(1, None)),

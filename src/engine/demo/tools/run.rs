@@ -7,13 +7,13 @@ use agent_client_protocol_schema::v1::ToolKind;
 use serde_json::{Value, json};
 
 use crate::engine::captured::{self, Exit};
-use crate::engine::demo::command::{Command, usage};
+use crate::engine::demo::command::{DemoCommand, usage};
 use crate::engine::demo::describe::shorten;
 use crate::engine::demo::tool_call::{ToolCall, ToolResult, text};
-use crate::engine::demo::turn::{Done, Stop, Turn};
+use crate::engine::demo::turn::{DemoTurn, Done, EarlyStop};
 use crate::engine::process::Shell;
 
-use super::permission::{Action, Verdict, may};
+use super::permission::{GuardedAction, Permission, may};
 use super::terminal;
 
 /// How many bytes of a command's output are kept.
@@ -27,11 +27,13 @@ const FIRST: Duration = Duration::from_millis(200);
 const LAST: Duration = Duration::from_secs(2);
 
 /// Runs a command.
-pub(crate) async fn run(turn: &Turn<'_>, rest: &str) -> Done {
+pub(crate) async fn run(turn: &DemoTurn<'_>, rest: &str) -> Done {
     let command = rest.trim();
     if command.is_empty() || command.contains('\0') {
         let explanation = "The shell runs COMMAND.";
-        return turn.say_all(&usage(Command::Run, explanation, rest)).await;
+        return turn
+            .say_all(&usage(DemoCommand::Run, explanation, rest))
+            .await;
     }
     let title = shorten(command, 120);
     let raw_input = json!({ "command": command, "cwd": turn.cwd() });
@@ -39,12 +41,16 @@ pub(crate) async fn run(turn: &Turn<'_>, rest: &str) -> Done {
     call.answer(turn, work(turn, &call, command)).await
 }
 
-async fn work(turn: &Turn<'_>, call: &ToolCall, command: &str) -> Result<ToolResult, Stop> {
-    let action = Action {
+async fn work(
+    turn: &DemoTurn<'_>,
+    call: &ToolCall,
+    command: &str,
+) -> Result<ToolResult, EarlyStop> {
+    let action = GuardedAction {
         about: "run commands",
         changes: true,
     };
-    if let Verdict::Refused(reason) = may(turn, call, action, &[]).await? {
+    if let Permission::Refused(reason) = may(turn, call, action, &[]).await? {
         return Ok(ToolResult::failed(&reason));
     }
     if turn.opening.client.terminals {
@@ -56,10 +62,10 @@ async fn work(turn: &Turn<'_>, call: &ToolCall, command: &str) -> Result<ToolRes
 
 /// Runs a command in a subprocess of ours, and shows its output while it runs.
 async fn in_subprocess(
-    turn: &Turn<'_>,
+    turn: &DemoTurn<'_>,
     call: &ToolCall,
     command: &str,
-) -> Result<ToolResult, Stop> {
+) -> Result<ToolResult, EarlyStop> {
     call.progress(turn, None).await?;
     let folder = turn.cwd().to_owned();
     let (line, launch) = (command.to_owned(), turn.session.launch.clone());
@@ -87,7 +93,7 @@ async fn in_subprocess(
                 };
                 if let Err(stop) = sent {
                     let exit = shell.end().await;
-                    let Stop::Cancelled = stop else {
+                    let EarlyStop::Cancelled = stop else {
                         return Err(stop);
                     };
                     return Ok(ToolResult::cancelled(Some(content(&shell, &exit))));

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::engine::captured::{Exit, item};
 use crate::engine::demo::tool_call::{ToolCall, ToolResult};
-use crate::engine::demo::turn::{Stop, Turn};
+use crate::engine::demo::turn::{DemoTurn, EarlyStop};
 use crate::engine::process::shell;
 use crate::json;
 use crate::protocol::UpdateKind;
@@ -27,10 +27,10 @@ const KEPT: u64 = 256 * 1024;
 const LAST_LOOK: Duration = Duration::from_millis(300);
 
 pub(super) async fn run(
-    turn: &Turn<'_>,
+    turn: &DemoTurn<'_>,
     call: &ToolCall,
     command: &str,
-) -> Result<ToolResult, Stop> {
+) -> Result<ToolResult, EarlyStop> {
     let (shell, arguments) = shell(command);
     let params = json!({
         "command": shell,
@@ -50,7 +50,7 @@ pub(super) async fn run(
     };
     let terminal = json!({ "terminalId": id }).to_string();
     let mut worked = watch(turn, call, &id).await;
-    if let Err(Stop::Cancelled) = worked {
+    if let Err(EarlyStop::Cancelled) = worked {
         send(&turn.opening.out, TERMINAL_KILL, &terminal).await;
         let shown = ask_regardless(&turn.opening.out, TERMINAL_OUTPUT, &terminal).await;
         if let Ok(Ok(shown)) = tokio::time::timeout(LAST_LOOK, shown).await {
@@ -66,7 +66,7 @@ pub(super) async fn run(
 
 /// Creates a terminal in the client. If the turn is cancelled meanwhile, the terminal is released
 /// as soon as its id is known.
-async fn create(turn: &Turn<'_>, params: &str) -> Result<Outcome, Stop> {
+async fn create(turn: &DemoTurn<'_>, params: &str) -> Result<Outcome, EarlyStop> {
     let mut created = ask_regardless(&turn.opening.out, TERMINAL_CREATE, params).await;
     tokio::select! {
         biased;
@@ -81,14 +81,14 @@ async fn create(turn: &Turn<'_>, params: &str) -> Result<Outcome, Stop> {
                     send(&out, TERMINAL_RELEASE, &terminal).await;
                 }
             });
-            Err(Stop::Cancelled)
+            Err(EarlyStop::Cancelled)
         }
         answer = &mut created => answer.map_err(|_| disconnected()),
     }
 }
 
 /// Shows the terminal until its command has ended.
-async fn watch(turn: &Turn<'_>, call: &ToolCall, id: &str) -> Result<ToolResult, Stop> {
+async fn watch(turn: &DemoTurn<'_>, call: &ToolCall, id: &str) -> Result<ToolResult, EarlyStop> {
     let content = json!({ "type": "terminal", "terminalId": id });
     let terminal = json!({ "terminalId": id }).to_string();
     call.progress(turn, Some(&[content])).await?;
@@ -109,10 +109,10 @@ async fn watch(turn: &Turn<'_>, call: &ToolCall, id: &str) -> Result<ToolResult,
 /// Logs the terminal's output, since the terminal no longer exists when the session is loaded
 /// again. Returns how its command ended, if the client reports that.
 async fn log_output(
-    turn: &Turn<'_>,
+    turn: &DemoTurn<'_>,
     call: &ToolCall,
     shown: &Outcome,
-) -> Result<Option<Exit>, Stop> {
+) -> Result<Option<Exit>, EarlyStop> {
     let Ok(shown) = shown else {
         return Ok(None);
     };

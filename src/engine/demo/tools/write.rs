@@ -3,26 +3,26 @@
 use agent_client_protocol_schema::v1::{ToolCallLocation, ToolKind};
 use serde_json::{Value, json};
 
-use crate::engine::demo::command::{Command, usage};
+use crate::engine::demo::command::{DemoCommand, usage};
 use crate::engine::demo::describe::counted;
-use crate::engine::demo::settings::Mode;
+use crate::engine::demo::settings::PermissionMode;
 use crate::engine::demo::tool_call::{ToolCall, ToolResult, text};
-use crate::engine::demo::turn::{Done, Stop, Turn, uninterrupted};
+use crate::engine::demo::turn::{DemoTurn, Done, EarlyStop, uninterrupted};
 use crate::json;
 use crate::protocol::method::{READ_TEXT_FILE, WRITE_TEXT_FILE};
 
 use super::client::{ask, problem};
 use super::confined::ConfinedFile;
 use super::files::{self, Before, COMPARED};
-use super::path::{Named, inside, named, outside};
-use super::permission::{Action, Verdict, may};
+use super::path::{NamedFile, inside, named, outside};
+use super::permission::{GuardedAction, Permission, may};
 
 /// Writes a file through the client, or directly.
-pub(crate) async fn write(turn: &Turn<'_>, rest: &str) -> Done {
+pub(crate) async fn write(turn: &DemoTurn<'_>, rest: &str) -> Done {
     let Some(file) = named(rest, turn.cwd()) else {
         let explanation = "A PATH with spaces is put in double quotes.";
         return turn
-            .say_all(&usage(Command::Write, explanation, rest))
+            .say_all(&usage(DemoCommand::Write, explanation, rest))
             .await;
     };
     let title = format!("Write {}", file.short(turn.cwd()));
@@ -32,7 +32,11 @@ pub(crate) async fn write(turn: &Turn<'_>, rest: &str) -> Done {
     call.answer(turn, work(turn, &call, &file)).await
 }
 
-async fn work(turn: &Turn<'_>, call: &ToolCall, file: &Named) -> Result<ToolResult, Stop> {
+async fn work(
+    turn: &DemoTurn<'_>,
+    call: &ToolCall,
+    file: &NamedFile,
+) -> Result<ToolResult, EarlyStop> {
     let (workspace, path) = (turn.workspace().clone(), file.path.clone());
     let confined = turn.on_disk(move || inside(&workspace, &path)).await?;
     let failed = |reason: &str| {
@@ -49,7 +53,7 @@ async fn work(turn: &Turn<'_>, call: &ToolCall, file: &Named) -> Result<ToolResu
         let reason = outside(turn.workspace(), &file.path);
         return Ok(ToolResult::failed(&format!("not written: {reason}")));
     }
-    let action = Action {
+    let action = GuardedAction {
         about: if confined.is_some() {
             "write files"
         } else {
@@ -59,14 +63,14 @@ async fn work(turn: &Turn<'_>, call: &ToolCall, file: &Named) -> Result<ToolResu
     };
     // A write that the mode rejects needs no old content, and outside of the session's folders the
     // file must not be read without permission.
-    let known = if confined.is_some() && turn.settings().mode != Mode::ReadOnly {
+    let known = if confined.is_some() && turn.settings().mode != PermissionMode::ReadOnly {
         Some(look(turn, file, confined.clone()).await?)
     } else {
         None
     };
     let shown = known.as_ref().map(|before| diff(file, before));
     let shown = shown.as_deref().unwrap_or_default();
-    if let Verdict::Refused(reason) = may(turn, call, action, shown).await? {
+    if let Permission::Refused(reason) = may(turn, call, action, shown).await? {
         return Ok(ToolResult::failed(&reason));
     }
     call.progress(turn, None).await?;
@@ -98,10 +102,10 @@ async fn work(turn: &Turn<'_>, call: &ToolCall, file: &Named) -> Result<ToolResu
 
 /// The current content of the file, as the client has it, or else from the disk.
 async fn look(
-    turn: &Turn<'_>,
-    file: &Named,
+    turn: &DemoTurn<'_>,
+    file: &NamedFile,
     confined: Option<ConfinedFile>,
-) -> Result<Before, Stop> {
+) -> Result<Before, EarlyStop> {
     let client = turn.opening.client;
     if client.reads && client.writes {
         let params = json!({ "path": file.path }).to_string();
@@ -123,7 +127,7 @@ async fn look(
     }
 }
 
-fn diff(file: &Named, before: &Before) -> Vec<Value> {
+fn diff(file: &NamedFile, before: &Before) -> Vec<Value> {
     let old = match before {
         _ if file.rest.len() > COMPARED => {
             return vec![text("[the text is too long to be shown]")];

@@ -1,6 +1,6 @@
 //! The actor that performs a machine's effects on the world.
 
-use rejoin::engine::{Attach, CloseReason, Prompt};
+use rejoin::engine::{AttachReason, CloseReason, Prompt};
 use rejoin::record::Kind;
 use rejoin::session::effect::{Batch, Effect, Notification, Work};
 use rejoin::session::machine::Machine;
@@ -136,7 +136,7 @@ impl World {
             Effect::Notify(notification) => self.notified(notification),
             Effect::Attach(how) => {
                 assert!(self.is_open && self.attach.is_none());
-                assert_eq!(how != Attach::Again, self.unborn);
+                assert_eq!(how != AttachReason::Again, self.unborn);
                 self.attach = Some((how, false));
             }
             Effect::Cancel(Work::Attach) => {

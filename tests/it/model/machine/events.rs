@@ -1,7 +1,8 @@
 //! What can happen to a session: what its client asks, and what its engine does.
 
 use rejoin::engine::{
-    Attach, Attached, Block, Called, Ended, EngineError, Secret, SessionConfig, StopReason,
+    AttachOutcome, AttachReason, Block, Called, EngineError, PromptEnd, Secret, SessionConfig,
+    StopReason,
 };
 use rejoin::record::Kind;
 use rejoin::record::header::Workspace;
@@ -180,17 +181,18 @@ impl World {
                 self.readied += 1;
                 let number = self.readied.to_string();
                 let block = Block::of(Kind::Update, r#"{"sessionUpdate":"z"}"#.to_owned());
-                Ok(Attached {
+                Ok(AttachOutcome {
                     answer: Some(number.clone()),
                     agent_session_id: Some(number.clone()),
                     way: None,
                     snapshots: Block::of(Kind::Info, number),
                     gone: Vec::new(),
                     imported: match how {
-                        Attach::Import => vec![block.clone(), block],
-                        Attach::New | Attach::Fork | Attach::Again | Attach::Elsewhere => {
-                            Vec::new()
-                        }
+                        AttachReason::Import => vec![block.clone(), block],
+                        AttachReason::New
+                        | AttachReason::Fork
+                        | AttachReason::Again
+                        | AttachReason::Elsewhere => Vec::new(),
                     },
                     listed: None,
                 })
@@ -220,8 +222,8 @@ impl World {
         let (number, stopped) = self.turns.remove(place);
         let result = match (well, stopped) {
             (false, _) => Err(told_to()),
-            (true, true) => Ok(Ended::Because(StopReason::Cancelled)),
-            (true, false) => Ok(Ended::With(r#"{"stopReason":"end_turn"}"#.to_owned())),
+            (true, true) => Ok(PromptEnd::Because(StopReason::Cancelled)),
+            (true, false) => Ok(PromptEnd::With(r#"{"stopReason":"end_turn"}"#.to_owned())),
         };
         let batch = self.machine.finished(&number.to_string(), result);
         self.perform(batch);

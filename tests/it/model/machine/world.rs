@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use rejoin::engine::{Attach, Block};
+use rejoin::engine::{AttachReason, Block};
 use rejoin::record::{Kind, OpenCalls};
 use rejoin::session::machine::Machine;
 use rejoin::session::phase::Phase;
@@ -69,7 +69,7 @@ pub(super) struct World {
     pub(super) said: usize,
     pub(super) calls: usize,
     /// The engine that makes ready, and whether it was asked to stop.
-    pub(super) attach: Option<(Attach, bool)>,
+    pub(super) attach: Option<(AttachReason, bool)>,
     /// How often one was ready. What it came back with is known by this number.
     pub(super) readied: usize,
     /// Of these, the last whose snapshots the client got.
