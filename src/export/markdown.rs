@@ -29,7 +29,7 @@ pub(super) fn write<E: From<StoreError>>(
         match part {
             ConversationPart::Session(session) => out = head(session),
             ConversationPart::Turn(turn, at) => {
-                paragraph(&format!("## {turn}. {}", minute(at)), &mut out)
+                paragraph(&format!("## {turn}. {}", minute(at)), &mut out);
             }
             ConversationPart::Said(said) => MarkdownWriter::new(said, &mut titles).said(&mut out),
             ConversationPart::Ended(how) => paragraph(&format!("*{how}*"), &mut out),
