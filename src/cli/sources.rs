@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::sources::{LiveSources, SOURCES, Source, ToolFolders};
+
 use super::exit::Failure;
 use super::global::Global;
 use super::values::EnvValue;
-use crate::sources::{LiveSources, SOURCES, Source, ToolFolders};
 
 /// The environment variable with a choice.
 const VARIABLE: &str = "REJOIN_SOURCES";

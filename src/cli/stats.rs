@@ -4,9 +4,6 @@ use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use super::term::{
-    ID, Output, STRONG, StyledLine, busy, count, cut_start, pad, printable, report, width, wrap,
-};
 use crate::engine::known::title;
 use crate::export::stats_page;
 use crate::history::long_before;
@@ -20,6 +17,9 @@ use super::open::show;
 use super::page_file::{self, PrivateFile};
 use super::sessions::context::{CommandContext, OtherTools, unread};
 use super::sources;
+use super::term::{
+    ID, Output, STRONG, StyledLine, busy, count, cut_start, pad, printable, report, width, wrap,
+};
 
 /// How many logs are read between two results that are kept.
 const BATCH: usize = 64;

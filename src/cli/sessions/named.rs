@@ -3,11 +3,10 @@
 use crate::cli::exit::Failure;
 use crate::cli::term::{Look, count, cut, one_line, pad, width};
 use crate::history::last_used;
-use crate::index::Listed;
+use crate::index::{Listed, Summary};
+use crate::record::header::Implementation;
 use crate::store::{Store, Trashed};
 use crate::sys::{SessionId, Timestamp};
-
-use super::trash::TrashedContent;
 
 /// The title of a session without one.
 pub(super) const UNTITLED: &str = "(no text)";
@@ -212,6 +211,32 @@ fn is_part(id: &SessionId, text: &str) -> bool {
             || digits.starts_with(text)
             || digits.ends_with(text)
             || ShortIds(SHORT).id(id).starts_with(text))
+}
+
+/// The content of a session in the trash; empty if its log cannot be read.
+#[derive(Debug, Default)]
+pub(super) struct TrashedContent {
+    pub(super) title: Option<String>,
+    pub(super) agent: String,
+    pub(super) cwd: String,
+    /// The ID by which an agent knew it.
+    pub(super) known_as: Option<String>,
+}
+
+impl TrashedContent {
+    /// Reads all of the log: titles may be given at any time.
+    pub(super) fn of(store: &Store, trashed: &Trashed) -> Self {
+        let Ok(mut reader) = store.read_trashed(trashed) else {
+            return Self::default();
+        };
+        let header = reader.header();
+        Self {
+            agent: Implementation::shown(&header.engine.name).to_owned(),
+            cwd: header.place.cwd.clone(),
+            known_as: header.known_as.clone(),
+            title: reader.scan().ok().and_then(|scan| Summary::of(&scan).title),
+        }
+    }
 }
 
 /// The short forms of IDs: their ends, so long that all are different.

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use crate::cli::exit::Failure;
 use crate::cli::term::{Output, Progress, count};
+use crate::cli::values::{age, number};
 use crate::history::{Expired, expire, has_aged, last_used, long_before};
 use crate::index::Listed;
 
 use super::context::CommandContext;
 use super::list::{line, row};
 use super::table::{ON_A_SCREEN, SessionTable, TableRow};
-use crate::cli::values::{age, number};
 
 /// Which sessions to move.
 #[derive(Debug, clap::Args)]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::cli::exit::{Failure, NOT_FOUND};
 use crate::cli::term::{Output, Progress, count};
+use crate::cli::values::age;
 use crate::history::long_before;
 use crate::store::{StoreError, Trashed};
 use crate::sys::SessionId;
@@ -13,7 +14,6 @@ use super::context::CommandContext;
 use super::id::find_trashed;
 use super::named::{LAST, SESSIONS};
 use super::trash;
-use crate::cli::values::age;
 
 /// What to restore.
 #[derive(Debug, clap::Args)]

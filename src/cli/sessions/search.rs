@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::cli::exit::Failure;
 use crate::cli::sources;
 use crate::cli::term::{FAINT, HIT, Look, Output, STRONG, cut, cut_start, note, one_line, width};
+use crate::cli::values::{age, number};
 use crate::engine::known::KnownAgent;
 use crate::history::{last_used, long_before};
 use crate::index::{Archived, Filter, Hit, HitsError, ListError, Listed, Pattern, Query, Search};
@@ -16,7 +17,6 @@ use crate::sys::{Clock, Timestamp, Zone};
 use super::context::CommandContext;
 use super::list;
 use super::table::{ON_A_SCREEN, SessionTable, TableRow};
-use crate::cli::values::{age, number};
 
 /// How many bytes of unread logs are read at once.
 const WORDS: usize = 64 * 1024 * 1024;

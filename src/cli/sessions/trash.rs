@@ -8,18 +8,16 @@ use serde_json::json;
 use crate::cli::exit::Failure;
 use crate::cli::page_file::{name_of, remove_page};
 use crate::cli::term::{Output, confirm, count, one_line};
+use crate::cli::values::{age, number};
 use crate::engine::known::title;
 use crate::history::long_before;
-use crate::index::Summary;
-use crate::record::header::Implementation;
 use crate::store::{Store, Trashed};
 use crate::sys::Timestamp;
 
 use super::context::CommandContext;
 use super::list::more;
-use super::named::{ShortIds, UNTITLED};
+use super::named::{ShortIds, TrashedContent, UNTITLED};
 use super::table::{ON_A_SCREEN, TableRow, print_table};
-use crate::cli::values::{age, number};
 
 /// What to do with the trash.
 #[derive(Debug, clap::Args)]
@@ -247,30 +245,4 @@ fn print(
         more(rows.len(), Some(total), how, output)?;
     }
     Ok(())
-}
-
-/// The content of a session in the trash; empty if its log cannot be read.
-#[derive(Debug, Default)]
-pub(super) struct TrashedContent {
-    pub(super) title: Option<String>,
-    agent: String,
-    cwd: String,
-    /// The ID by which an agent knew it.
-    pub(super) known_as: Option<String>,
-}
-
-impl TrashedContent {
-    /// Reads all of the log: titles may be given at any time.
-    pub(super) fn of(store: &Store, trashed: &Trashed) -> Self {
-        let Ok(mut reader) = store.read_trashed(trashed) else {
-            return Self::default();
-        };
-        let header = reader.header();
-        Self {
-            agent: Implementation::shown(&header.engine.name).to_owned(),
-            cwd: header.place.cwd.clone(),
-            known_as: header.known_as.clone(),
-            title: reader.scan().ok().and_then(|scan| Summary::of(&scan).title),
-        }
-    }
 }

@@ -6,9 +6,10 @@ use jsonc_parser::JsonValue;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::engine::known::KnownAgent;
+
 use super::document::Document;
 use super::wrapping::{Wrapper, unwrap};
-use crate::engine::known::KnownAgent;
 
 /// Space between two tokens, with or without comments.
 fn space() -> impl Strategy<Value = String> {

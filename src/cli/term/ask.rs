@@ -10,11 +10,12 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::cli::exit::Failure;
+use crate::cli::logging::StandardError;
+
 use super::printable::printable;
 use super::style::Look;
 use super::width::hanging;
-use crate::cli::exit::Failure;
-use crate::cli::logging::StandardError;
 
 /// Work that takes less time shows no message.
 const QUIET_FOR: Duration = Duration::from_secs(1);

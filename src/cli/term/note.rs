@@ -1,11 +1,12 @@
 //! Messages for users, on stderr.
 
-use super::printable::printable;
-use super::style::Look;
-use super::width::hanging;
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
 use crate::cli::logging::StandardError;
+
+use super::printable::printable;
+use super::style::Look;
+use super::width::hanging;
 
 /// The beginnings of messages and of hints, which are equally wide.
 const NAME: &str = "rejoin: ";

@@ -2,10 +2,11 @@
 
 use std::io::{self, Write};
 
+use crate::cli::exit::Failure;
+
 use super::printable::printable_json;
 use super::style::Look;
 use super::width::hanging;
-use crate::cli::exit::Failure;
 
 /// Standard output. If its reader goes away, it ends without an error.
 pub(in crate::cli) struct Output {
@@ -55,7 +56,7 @@ impl Output {
     }
 
     /// Prints a line. Text from sessions must have gone through
-    /// [`printable`](super::printable).
+    /// [`printable`](super::printable()).
     pub(in crate::cli) fn line(&mut self, line: impl AsRef<str>) -> Result<(), Failure> {
         self.raw(line.as_ref())?;
         self.raw("\n")

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Effects, Style};
 
+use crate::cli::logging::StandardError;
 use crate::sys::{Timestamp, Zone};
 
 use super::relative_time::{minute, relative};
-use crate::cli::logging::StandardError;
 
 /// How wide the output is if nothing says it.
 const WIDTH: usize = 80;

@@ -16,9 +16,10 @@ use crossterm::terminal::{
 };
 use crossterm::{cursor, execute, queue};
 
-use super::state::PickerKey;
 use crate::cli::term::StyledLine;
 use crate::protocol::v2::base64;
+
+use super::state::PickerKey;
 
 /// How long to wait for a key before looking for other news.
 const WAIT: Duration = Duration::from_millis(100);

@@ -1,7 +1,8 @@
 //! Keys in, screens out.
 
-use super::*;
 use crate::cli::term::pad;
+
+use super::*;
 
 fn id(n: usize) -> SessionId {
     SessionId::parse(&format!("sess_01a1fd7e-723f-7441-b725-49b4fb5b0d{n:02}")).unwrap()
