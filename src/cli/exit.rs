@@ -5,19 +5,19 @@ use std::fmt;
 use crate::store::{Holder, StoreError};
 
 /// Success, also if there was nothing to show or the reader of the output has left.
-pub const OK: u8 = 0;
+pub(super) const OK: u8 = 0;
 /// A failure without a code of its own.
-pub const FAILED: u8 = 1;
+pub(super) const FAILED: u8 = 1;
 /// The command line is wrong.
-pub const USAGE: u8 = 2;
+pub(super) const USAGE: u8 = 2;
 /// There is no such session.
-pub const NOT_FOUND: u8 = 3;
+pub(super) const NOT_FOUND: u8 = 3;
 /// Another process has the session open.
-pub const IN_USE: u8 = 4;
+pub(super) const IN_USE: u8 = 4;
 /// Damage was found.
-pub const DAMAGED: u8 = 5;
+pub(super) const DAMAGED: u8 = 5;
 /// The client has stopped reading, and not all of it was answered.
-pub const UNREAD: u8 = 6;
+pub(super) const UNREAD: u8 = 6;
 
 pub(super) const HELP: &str = "\
 Exit codes: 0 success, 1 failure, 2 invalid command line, 3 session not found, 4 session in use, \
@@ -36,7 +36,7 @@ pub(super) const UNREACHABLE: &str = "check the address, and that the database r
 
 /// Why a command failed, and what to do about it.
 #[derive(Debug)]
-pub struct Failure {
+pub(super) struct Failure {
     code: u8,
     message: String,
     hint: Option<String>,
@@ -44,17 +44,17 @@ pub struct Failure {
 
 impl Failure {
     /// A failure without a code of its own.
-    pub fn new(message: impl fmt::Display) -> Self {
+    pub(super) fn new(message: impl fmt::Display) -> Self {
         Self::with_code(FAILED, message)
     }
 
     /// A wrong command line.
-    pub fn usage(message: impl fmt::Display) -> Self {
+    pub(super) fn usage(message: impl fmt::Display) -> Self {
         Self::with_code(USAGE, message)
     }
 
     /// A failure with one of the codes above.
-    pub fn with_code(code: u8, message: impl fmt::Display) -> Self {
+    pub(super) fn with_code(code: u8, message: impl fmt::Display) -> Self {
         Self {
             code,
             message: message.to_string(),
@@ -74,7 +74,7 @@ impl Failure {
 
     /// Adds what to do next.
     #[must_use]
-    pub fn hint(mut self, hint: impl fmt::Display) -> Self {
+    pub(super) fn hint(mut self, hint: impl fmt::Display) -> Self {
         self.hint = Some(hint.to_string());
         self
     }
@@ -90,7 +90,7 @@ impl Failure {
     }
 
     /// The exit code.
-    pub fn code(&self) -> u8 {
+    pub(super) fn code(&self) -> u8 {
         self.code
     }
 }
