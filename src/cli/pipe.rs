@@ -57,6 +57,8 @@ struct Wait {
     pause: Duration,
     /// Counts what comes from the process.
     came: u64,
+    /// Whether the process is asked one time only, after something has come.
+    is_last: bool,
     /// Whether the client has ended its input.
     has_ended: bool,
     /// Whether the process is no longer watched.
@@ -69,6 +71,7 @@ impl Default for Wait {
             due: None,
             pause: FIRST,
             came: 0,
+            is_last: false,
             has_ended: false,
             is_over: false,
         }
@@ -160,6 +163,7 @@ impl PipedClient {
         let due = Instant::now() + FIRST;
         wait.due = Some(wait.due.map_or(due, |earlier| earlier.min(due)));
         wait.pause = FIRST;
+        wait.is_last = false;
         wait.has_ended |= has_ended;
         self.changed.notify_all();
     }
@@ -178,8 +182,11 @@ impl PipedClient {
             {
                 let mut wait = lock(&self.wait);
                 wait.came += 1;
-                // At the end it waits until there is nothing more.
-                wait.due = wait.has_ended.then(|| Instant::now() + FIRST);
+                // At the end it waits until there is nothing more. Before that, what comes may be older
+                // than what the client waits for, so the process is asked one time after it.
+                let is_watched = wait.has_ended || wait.due.is_some();
+                wait.due = is_watched.then(|| Instant::now() + FIRST);
+                wait.is_last = !wait.has_ended;
             }
             output.write_all(&block[..read])?;
         }
@@ -246,11 +253,16 @@ impl PipedClient {
             let is_alive = is_alive();
             wait = lock(&self.wait);
             if wait.came > came {
+                let again = Instant::now() + FIRST;
+                wait.due = Some(wait.due.map_or(again, |due| due.min(again)));
                 continue;
             }
             if !is_alive {
                 closer.close();
                 return true;
+            }
+            if std::mem::take(&mut wait.is_last) {
+                continue;
             }
             let again = Instant::now() + wait.pause;
             wait.due = Some(wait.due.map_or(again, |due| due.min(again)));
@@ -276,5 +288,20 @@ impl Sink {
             // A process that has ended is noticed where its output is read.
             output.write_all(bytes).ok();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_late_does_not_end_the_watch() {
+        let client = PipedClient::default();
+        let closer = Closer::new(|| {});
+        client.waits(false);
+        let late = &mut &b"late"[..];
+        client.pass_back(late, &mut Vec::new()).unwrap();
+        assert!(client.is_silent(&closer, || false));
     }
 }
