@@ -335,6 +335,11 @@ fn programs() -> Option<PathBuf> {
     let versions = Path::new("/usr/lib/postgresql").read_dir();
     let versions = versions.into_iter().flatten().flatten();
     let versions = versions.map(|version| version.path().join("bin"));
-    let mut folders = std::env::split_paths(&path).chain(versions);
-    folders.find(|folder| folder.join("initdb").is_file() && folder.join("postgres").is_file())
+    let folders = std::env::split_paths(&path).chain(versions);
+    // A link to one program may lie in a folder that lacks the others.
+    let mut folders = folders.filter_map(|folder| {
+        let program = folder.join("initdb").canonicalize().ok()?;
+        program.parent().map(Path::to_owned)
+    });
+    folders.find(|folder| folder.join("postgres").is_file())
 }

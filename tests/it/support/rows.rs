@@ -23,6 +23,11 @@ pub(crate) struct Rows {
 impl Rows {
     /// Connects to the database of a store with this address.
     pub(crate) fn at(store: &Path) -> Self {
+        Self::connect(store).expect("the server answers")
+    }
+
+    /// Connects to that database, if the server accepts one more connection.
+    pub(crate) fn connect(store: &Path) -> Result<Self, String> {
         let store = cluster::direct(store);
         let store = store.to_str().expect("an address is text");
         let (address, options) = store.split_once('?').unwrap_or((store, ""));
@@ -33,16 +38,15 @@ impl Rows {
         let runtime = runtime.worker_threads(1).enable_all().build();
         let runtime = runtime.expect("runtimes can be made");
         let client = runtime.block_on(async {
-            let connected = config.connect(NoTls).await;
-            let (client, connection) = connected.expect("the server answers");
+            let (client, connection) = config.connect(NoTls).await?;
             tokio::spawn(connection);
-            client
+            Ok::<_, tokio_postgres::Error>(client)
         });
-        Self {
+        Ok(Self {
             runtime,
-            client,
+            client: client.map_err(|error| format!("{error:?}"))?,
             schema: schema.unwrap_or("rejoin").to_owned(),
-        }
+        })
     }
 
     /// Runs a statement in which `@` is the schema.
