@@ -134,9 +134,12 @@ fn goes_on(place: &Path, known: &str) {
     after.leave();
 }
 
+/// How long a case took.
+type Took = ((Phase, Act), Duration);
+
 /// Tries all cases while the database is frozen: how long each takes from what its client does to its end,
 /// and a session that was known before.
-fn all(place: &Path, mut freeze: impl FnMut(bool)) -> (String, Vec<((Phase, Act), Duration)>) {
+fn all(place: &Path, mut freeze: impl FnMut(bool)) -> (String, Vec<Took>) {
     let mut made = Process::start(place);
     let known = made.new_session();
     let answer = made.ask("session/prompt", &prompt(&known, "/echo known"));
