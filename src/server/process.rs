@@ -399,8 +399,15 @@ impl Process {
                 guest.deps().wire.writer.written().await.ok();
             }
         };
-        if !guests.is_empty() {
-            tokio::time::timeout(GRACE, ended).await.ok();
+        let other = self.0.other_engine.get();
+        let engines = || other.into_iter().chain([self.engine()]);
+        tokio::pin!(ended);
+        if !guests.is_empty() && timeout(GRACE, &mut ended).await.is_err() {
+            // An agent that does not stop by itself is ended, which answers what waits for it.
+            for engine in engines() {
+                engine.leave(patience).await;
+            }
+            timeout(GRACE, ended).await.ok();
         }
         // A client that was not introduced gets no answer, either, so that it finds the next host.
         for wire in lock(&self.0.wires).iter().filter_map(Weak::upgrade) {
@@ -412,9 +419,8 @@ impl Process {
                 connection.release().await;
             }
         };
-        tokio::time::timeout(RELEASING, released).await.ok();
-        let other = self.0.other_engine.get();
-        for engine in other.into_iter().chain([self.engine()]) {
+        timeout(RELEASING, released).await.ok();
+        for engine in engines() {
             engine.leave(patience).await;
         }
     }

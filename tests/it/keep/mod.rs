@@ -363,12 +363,17 @@ fn keys_in_the_command_line_of_a_host_are_neither_written_nor_shown() {
 #[test]
 #[cfg(unix)]
 fn a_signal_to_a_host_interrupts_its_turns() {
-    for version in [1, 2] {
+    // The second agent ignores that its turn is cancelled.
+    let scripts = ["say begun ; hang", "say begun ; sleep 600000"];
+    for (version, script) in [1, 2]
+        .into_iter()
+        .flat_map(|one| scripts.map(|two| (one, two)))
+    {
         let stage = Stage::new();
         let store = &stage.store();
         let mut client = stage.client_of(&["--keep"], version);
         let session = client.session();
-        let prompt = client.prompt(&session, "say begun ; hang");
+        let prompt = client.prompt(&session, script);
         until(store, |live| live["sessions"][0]["state"] == "running");
         let process = host(&live(store));
         ask_to_end(process);
