@@ -40,9 +40,11 @@ use super::{Actor, TaskResult, front_events};
 
 /// How long to look for the owner of a session that is locked, if it can be reached at all: it may
 /// have just locked it, or be about to end.
-const SEARCH: Duration = Duration::from_secs(2);
+pub(super) const SEARCH: Duration = Duration::from_secs(2);
 /// How often.
 const STEP: Duration = Duration::from_millis(10);
+/// How long to wait before an owner that was not found is looked for again.
+const AGAIN: Duration = Duration::from_secs(1);
 /// How long a request waits for the owner before it is asked whether it is alive.
 const PAUSE: Duration = Duration::from_secs(2);
 
@@ -97,6 +99,14 @@ pub(super) struct Lost {
     is_cancelled: bool,
 }
 
+/// An owner that cannot be reached: until it can, the session is read-only here.
+pub(super) enum UnlinkedOwner {
+    /// The process with this socket gives no answer.
+    Silent(String),
+    /// The owner was not found. At this time it is looked for again.
+    NotFound(Instant),
+}
+
 /// Why there is no link to the owner of a session.
 enum Unlinked {
     /// It cannot be reached from here.
@@ -131,9 +141,11 @@ impl Front {
 
 impl Actor {
     /// Links to the process that has the session open. If it has ended, locks the session.
-    /// One that cannot be reached keeps it: the session is read-only here.
-    pub(super) async fn find_owner(&mut self) {
-        let until = Instant::now() + SEARCH;
+    /// An owner that cannot be reached keeps it: the session is read-only here. An owner that is not
+    /// found within the time `search` is looked for again later.
+    pub(super) async fn find_owner(&mut self, search: Duration) {
+        let until = Instant::now() + search;
+        self.awaited = None;
         while self.front.is_none() && !self.left {
             let elsewhere = self.session.as_ref().and_then(OpenSession::elsewhere);
             let (Some(elsewhere), Some(store)) = (elsewhere, self.deps.store.clone()) else {
@@ -158,7 +170,11 @@ impl Actor {
                     if !is_open && self.claim().await.is_ok() {
                         return;
                     }
-                    if Instant::now() >= until {
+                    let now = Instant::now();
+                    if now >= until {
+                        // A process that has a session of a database is never reached.
+                        let again = (!store.waits()).then(|| now + AGAIN);
+                        self.awaited = again.map(UnlinkedOwner::NotFound);
                         return;
                     }
                     sleep(STEP).await;
@@ -299,7 +315,7 @@ impl Actor {
         tracing::warn!(session = %self.id, socket, "the process that has the session open gives no answer");
         let flow = self.deps.wire.flow.process();
         self.deps.owners.set_silent(store, &socket, flow);
-        self.awaited = Some(socket);
+        self.awaited = Some(UnlinkedOwner::Silent(socket));
     }
 
     /// The owner gives no sign of life: the session is read-only here until it does.
@@ -321,14 +337,16 @@ impl Actor {
         }
     }
 
-    /// The owner, which has given no answer for a while, gives one again or has ended.
+    /// The owner, which has given no answer for a while, gives one again or has ended. An owner that was
+    /// not found may be there by now.
     pub(super) async fn owner_answers(&mut self) -> Batch<Reply> {
         self.awaited = None;
         let is_elsewhere = self.session.as_ref().is_some_and(OpenSession::is_unlocked);
         if self.front.is_some() || self.rests || !is_elsewhere {
             return Vec::new();
         }
-        self.succeed_owner().await
+        // Requests do not wait for this.
+        self.succeed_owner(Duration::ZERO).await
     }
 
     /// Before a session that is not open here is deleted for all clients: the process that has it does
@@ -436,32 +454,34 @@ impl Actor {
                     self.rests = true;
                     return self.answer_lost().await;
                 }
-                self.succeed_owner().await
+                self.succeed_owner(SEARCH).await
             }
             _ => Vec::new(),
         }
     }
 
-    /// Whether this opens the session again, after it was stopped on purpose.
-    pub(super) fn wakes(&mut self, command: &Command) -> bool {
-        let wakes = matches!(
+    /// Whether a request is to look for the owner first: the session was stopped on purpose, or the owner
+    /// was not found.
+    pub(super) fn needs_owner(&mut self, command: &Command) -> bool {
+        let needs = matches!(
             command,
             Command::Request(
                 Request::Prompt { .. } | Request::Call { .. } | Request::MetadataChange(..),
                 _
             )
         );
-        wakes && std::mem::take(&mut self.rests)
+        let is_sought = matches!(self.awaited, Some(UnlinkedOwner::NotFound(_)));
+        needs && (mem::take(&mut self.rests) || is_sought)
     }
 
-    /// The owner is gone: another one is found, or this actor becomes it.
-    pub(super) async fn succeed_owner(&mut self) -> Batch<Reply> {
+    /// The owner is gone: another one is found within the time `search`, or this actor becomes it.
+    pub(super) async fn succeed_owner(&mut self, search: Duration) -> Batch<Reply> {
         self.follow(true).await;
         let mut batch = Vec::new();
         // A request that opens the session looks for an owner itself.
         if self.machine.is_settled() {
             if self.exists() {
-                self.find_owner().await;
+                self.find_owner(search).await;
             } else {
                 batch = self.machine.gone();
             }
@@ -499,7 +519,7 @@ impl Actor {
                 Refusal::NotOpen
             } else if self.left {
                 Refusal::ClientLeft
-            } else if self.awaited.is_some() {
+            } else if matches!(self.awaited, Some(UnlinkedOwner::Silent(_))) {
                 self.silent_owner()
             } else {
                 Refusal::OwnerEnded

@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinHandle};
+use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::{AttachOutcome, Called, CloseReason, EngineError, EngineEvent};
@@ -43,7 +44,7 @@ use super::{Client, Deps};
 use client_requests::{ClientAnswer, ClientRequests};
 use engine_events::{FromEngine, RunningTurn, TurnOutcome, panicked};
 use follow::Following;
-use front::{Front, FrontEvent, Lost, OwnPrompts};
+use front::{Front, FrontEvent, Lost, OwnPrompts, SEARCH, UnlinkedOwner};
 use links::Links;
 use own_front::{OfOwner, OwnFront};
 use replay::{ReplayOutcome, RunningReplay};
@@ -71,8 +72,8 @@ pub(super) struct Actor {
     fronts: u64,
     /// The prompts that the client has sent, as long as it may be shown them again.
     own_prompts: OwnPrompts,
-    /// The socket of an owner that gives no answer, as long as it gives none.
-    awaited: Option<String>,
+    /// The owner, if it cannot be reached yet.
+    awaited: Option<UnlinkedOwner>,
     /// The requests that the owner will not answer.
     lost: Vec<Lost>,
     /// How many requests were passed on and are not answered yet.
@@ -163,7 +164,8 @@ enum Event {
     Followed {
         grown: bool,
     },
-    /// An owner that gave no answer gives one again, or has ended.
+    /// An owner that gave no answer gives one again, or has ended, or it is time to look for one that
+    /// was not found.
     OwnerAnswers,
 }
 
@@ -233,8 +235,8 @@ impl Actor {
                     if self.may_open(&command) {
                         self.follow_tool().await;
                     }
-                    if self.wakes(&command) {
-                        let batch = Box::pin(self.succeed_owner()).await;
+                    if self.needs_owner(&command) {
+                        let batch = Box::pin(self.succeed_owner(SEARCH)).await;
                         self.perform(batch).await;
                     }
                     if self.session.is_none()
@@ -385,8 +387,11 @@ impl Actor {
         let is_settled = self.machine.is_settled();
         let owner = async {
             match &self.awaited {
-                Some(socket) if is_settled => {
-                    self.deps.owners.not_silent(socket).await;
+                Some(awaited) if is_settled => {
+                    match awaited {
+                        UnlinkedOwner::Silent(socket) => self.deps.owners.not_silent(socket).await,
+                        UnlinkedOwner::NotFound(again) => sleep_until(*again).await,
+                    }
                     Event::OwnerAnswers
                 }
                 _ => std::future::pending().await,

@@ -15,6 +15,7 @@ use crate::store::Sync;
 use crate::sys::blocking;
 
 use super::engine_events::{End, RunningTurn};
+use super::front::SEARCH;
 use super::links::sent_by;
 use super::{Actor, RunningAttach, ServedCall, TaskResult, panicked};
 
@@ -75,7 +76,7 @@ impl Actor {
                 // sent before the answer.
                 self.send_missed().await.ok();
                 self.check_owner().await;
-                self.find_owner().await;
+                self.find_owner(SEARCH).await;
                 self.attach(how);
             }
             Effect::KeepAgentSessionId(payload) => self.keep_agent_session_id(payload),
