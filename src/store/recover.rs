@@ -32,7 +32,8 @@ pub struct OpenedLog {
 }
 
 /// Recovers a locked log and calls `visit` with its records. If it is not the log of a session to
-/// which this version may write, it is not changed.
+/// which this version may write, it is not changed. Fails with [`StoreError::ReadOnly`] if all of it was
+/// read and the disk does not take what recovers it.
 pub(super) fn recover(
     context: &Arc<StoreContext>,
     id: &SessionId,
@@ -49,6 +50,24 @@ pub(super) fn recover(
         (None, None) => Ok(OpenCalls::default()),
     };
     let calls = calls.map_err(StoreError::disk("read", file.path()))?;
+    let (log, kept_aside) =
+        write(context, id, owned, calls, &mut scan).map_err(|error| error.read_only(id))?;
+    Ok(OpenedLog {
+        log,
+        scan,
+        kept_aside,
+    })
+}
+
+/// Removes the torn end of a log that was read, and closes what is open in it. Returns the log, and
+/// where the torn end was saved.
+fn write(
+    context: &Arc<StoreContext>,
+    id: &SessionId,
+    owned: Box<dyn Owned>,
+    calls: OpenCalls,
+    scan: &mut Scan,
+) -> Result<(Log, Option<PathBuf>), StoreError> {
     let kept_aside = match scan.torn {
         Some(torn) => Some(owned.keep_aside(torn.offset)?),
         None => None,
@@ -62,13 +81,9 @@ pub(super) fn recover(
     let is_closed =
         scan.open_turns.is_empty() && calls.is_empty() && scan.open_subagents.is_empty();
     if !is_closed {
-        close_turns(&mut log, calls, &mut scan)?;
+        close_turns(&mut log, calls, scan)?;
     }
-    Ok(OpenedLog {
-        log,
-        scan,
-        kept_aside,
-    })
+    Ok((log, kept_aside))
 }
 
 /// The tool calls without an end in the turn of this prompt and in all later ones.

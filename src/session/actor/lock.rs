@@ -188,17 +188,22 @@ pub(super) fn observes(config: &SessionConfig) -> bool {
 }
 
 /// Locks the log for this process, `by_force` even if another one has it. While another process has
-/// it locked, or if the disk allows no writes, only reads it. Calls `visit` with each record.
+/// it locked, or if the disk allows no writes, only reads it. Calls `visit` with each record, once.
 pub(super) fn lock_or_read(
     store: &Store,
     id: &SessionId,
     by_force: bool,
     visit: &mut dyn FnMut(&PositionedRecord<'_>),
 ) -> Result<(LogAccess, Scan), Refusal> {
+    let mut is_visited = false;
+    let mut visit_once = |entry: &PositionedRecord<'_>| {
+        is_visited = true;
+        visit(entry);
+    };
     let opened = if by_force {
-        store.take_over_with(id, visit)
+        store.take_over_with(id, &mut visit_once)
     } else {
-        store.open_log_with(id, visit)
+        store.open_log_with(id, &mut visit_once)
     };
     match opened {
         Ok(OpenedLog {
@@ -212,7 +217,13 @@ pub(super) fn lock_or_read(
             Ok((LogAccess::Own(log), scan))
         }
         Err(error @ (StoreError::InUse { .. } | StoreError::ReadOnly { .. })) => {
-            let scan = store.read(id).and_then(|mut log| log.scan_with(visit))?;
+            let mut log = store.read(id)?;
+            // Where the recovery has failed, all records were read before.
+            let scan = if is_visited {
+                log.scan()?
+            } else {
+                log.scan_with(visit)?
+            };
             let access = if let StoreError::InUse { holder, .. } = error {
                 let running = scan.turn_open();
                 LogAccess::Shared(Elsewhere {

@@ -153,8 +153,9 @@ impl Actor {
         if let Some(session) = &mut self.session {
             session.configure(config);
             self.link_again();
-            self.try_lock().await?;
             self.retry_recovery().await;
+            // What cannot be recovered can be read.
+            self.try_lock().await?;
             return Ok(());
         }
         let Some(store) = self.deps.store.clone() else {

@@ -133,6 +133,7 @@ fn cannot_open(folder: &Arc<StoreFolder>, id: &SessionId, error: io::Error) -> S
         io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
             StoreError::ReadOnly {
                 id: id.clone(),
+                operation: "open",
                 path: folder.layout.log(id),
                 cause: error,
             }

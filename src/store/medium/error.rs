@@ -73,12 +73,18 @@ pub enum StoreError {
         /// Why, and what to do.
         reason: String,
     },
-    /// The log cannot be opened for writing. It may be readable.
-    #[error("session {id} cannot be written to: cannot open {}: {cause}", path.display())]
+    /// The log cannot be opened for writing, or the disk does not take what recovers it. It may be
+    /// readable.
+    #[error(
+        "session {id} cannot be written to: cannot {operation} {}: {cause}",
+        path.display()
+    )]
     ReadOnly {
         /// The session.
         id: SessionId,
-        /// Its log.
+        /// The operation that failed, as a verb.
+        operation: &'static str,
+        /// Its log, or the file that was to be written.
         path: PathBuf,
         /// The cause.
         cause: io::Error,
@@ -176,6 +182,23 @@ impl StoreError {
             Self::InUse { holder, .. } => holder.as_ref(),
             Self::Fenced { holder, .. } => holder.as_deref(),
             _ => None,
+        }
+    }
+
+    /// Makes the error of a failed file operation that of a session which can only be read.
+    pub(in crate::store) fn read_only(self, id: &SessionId) -> Self {
+        match self {
+            Self::Disk {
+                operation,
+                path,
+                cause,
+            } => Self::ReadOnly {
+                id: id.clone(),
+                operation,
+                path,
+                cause,
+            },
+            other => other,
         }
     }
 

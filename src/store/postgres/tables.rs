@@ -161,6 +161,7 @@ impl StoreTables {
         if failure.is_forbidden() || failure.is_read_only() {
             return StoreError::ReadOnly {
                 id: id.clone(),
+                operation: "open",
                 path: self.path_of(id),
                 cause: io::Error::new(io::ErrorKind::PermissionDenied, failure.to_string()),
             };
@@ -192,6 +193,7 @@ impl StoreTables {
         let why = newer(&self.driver, found).to_string();
         Err(StoreError::ReadOnly {
             id: id.clone(),
+            operation: "open",
             path: self.path_of(id),
             cause: io::Error::new(io::ErrorKind::PermissionDenied, why),
         })

@@ -84,6 +84,11 @@ impl SimDisk {
         self.state().read_only = read_only;
     }
 
+    /// Fills the disk, so that no file grows, or makes space on it.
+    pub fn set_full(&self, full: bool) {
+        self.state().full = full;
+    }
+
     /// Hides all names, as when a disk is unmounted, or restores them. Open files stay open.
     pub fn hide(&self, hidden: bool) {
         self.state().hide(hidden);
@@ -270,6 +275,9 @@ impl DiskFile for SimFile {
         let fault = state.begin_write()?;
         if !self.writable {
             return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        if state.full {
+            return Err(io::ErrorKind::StorageFull.into());
         }
         let taken = match fault {
             Some(Fault::ShortWrite) => bytes.len().div_ceil(2),

@@ -32,6 +32,8 @@ pub(super) struct DiskState {
     pub(super) handles: u64,
     pub(super) faults: BTreeMap<u64, Fault>,
     pub(super) read_only: bool,
+    /// Whether there is no space for a further byte.
+    pub(super) full: bool,
     /// The names and directories before they were hidden.
     hidden: Option<(BTreeMap<PathBuf, usize>, BTreeSet<PathBuf>)>,
     synced_names: BTreeMap<PathBuf, usize>,

@@ -29,16 +29,20 @@ pub(super) struct Rig {
 impl Rig {
     /// A connection to an empty store, `initialize` behind it.
     pub(super) fn start() -> Self {
-        Self::start_with(true, 1)
+        Self::start_with(SimDisk::new(), true, 1)
+    }
+
+    /// The same, of another process on this disk.
+    pub(super) fn start_on(disk: SimDisk) -> Self {
+        Self::start_with(disk, true, 1)
     }
 
     /// The same with version 2 of the protocol, and without an agent behind the engine.
     pub(super) fn start_v2() -> Self {
-        Self::start_with(false, 2)
+        Self::start_with(SimDisk::new(), false, 2)
     }
 
-    fn start_with(wraps: bool, version: u16) -> Self {
-        let disk = SimDisk::new();
+    fn start_with(disk: SimDisk, wraps: bool, version: u16) -> Self {
         let sys = disk.sys();
         let (tell, events) = mpsc::channel();
         let tell = Arc::new(Mutex::new(tell));

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::engine::Event;
 use super::rig::Rig;
+use super::said;
 
 use crate::support::systems::FOLDER;
 
@@ -66,6 +67,93 @@ fn read_only_disk_loads_and_resumes_when_writable() {
 
     rig.disk.set_read_only(false);
     assert!(prompt(&mut rig, &session).get("result").is_some());
+    rig.end();
+}
+
+/// Loads or resumes a session; the texts that are shown, and why it can only be read.
+fn open(rig: &mut Rig, method: &str, session: &str) -> (Vec<String>, String) {
+    let open = rig.ask_for(method, session);
+    let mut shown = Vec::new();
+    loop {
+        let message = rig.next();
+        if message["id"] == open {
+            let reason = &message["result"]["_meta"]["rejoin"]["readOnly"];
+            let reason = reason.as_str().unwrap_or_else(|| panic!("{message}"));
+            return (shown, reason.to_owned());
+        }
+        let text = &message["params"]["update"]["content"]["text"];
+        shown.extend(text.as_str().map(str::to_owned));
+    }
+}
+
+#[test]
+fn a_session_whose_turn_broke_on_a_full_disk_is_read_there_and_goes_on_when_there_is_space() {
+    let mut rig = Rig::start();
+    let (session, out) = rig.session();
+    let broken = rig.ask("session/prompt", prompt_params(&session));
+    let Event::Prompt(responder) = rig.event() else {
+        panic!("the engine is prompted");
+    };
+    let update = json!({
+        "sessionUpdate": "agent_message_chunk",
+        "content": { "type": "text", "text": "begun" },
+    });
+    out.send_blocking(said(&update.to_string()))
+        .expect("it listens");
+    assert_eq!(rig.next()["method"], "session/update");
+    rig.disk.set_full(true);
+    responder
+        .send(Ok(PromptEnd::With(
+            r#"{"stopReason":"end_turn"}"#.to_owned(),
+        )))
+        .expect("it waits");
+    let answer = rig.answer(broken);
+    assert_eq!(error(&answer).0, "storage_failed", "{answer}");
+
+    // In the same process.
+    for method in ["session/load", "session/resume", "session/load"] {
+        let (shown, reason) = open(&mut rig, method, &session);
+        assert!(reason.contains("no storage space"), "{reason}");
+        if method == "session/load" {
+            assert_eq!(shown, ["hello", "begun"]);
+        }
+    }
+    let refused = rig.ask("session/prompt", prompt_params(&session));
+    assert_eq!(error(&rig.answer(refused)).0, "storage_failed");
+
+    // In others.
+    for method in ["session/load", "session/resume"] {
+        let disk = rig.disk.crash();
+        disk.set_full(true);
+        let mut other = Rig::start_on(disk);
+        let (shown, reason) = open(&mut other, method, &session);
+        assert!(reason.contains("no storage space"), "{reason}");
+        if method == "session/load" {
+            assert_eq!(shown, ["hello", "begun"], "each record once");
+        }
+        other.disk.set_full(false);
+        let answer = prompt(&mut other, &session);
+        assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+        other.end();
+    }
+
+    rig.disk.set_full(false);
+    let go_on = rig.ask("session/prompt", prompt_params(&session));
+    let Event::Prompt(responder) = rig.event() else {
+        panic!("the engine is prompted");
+    };
+    responder
+        .send(Ok(PromptEnd::With(
+            r#"{"stopReason":"end_turn"}"#.to_owned(),
+        )))
+        .expect("it waits");
+    loop {
+        let message = rig.next();
+        if message["id"] == go_on {
+            assert_eq!(message["result"]["stopReason"], "end_turn", "{message}");
+            break;
+        }
+    }
     rig.end();
 }
 

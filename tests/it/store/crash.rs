@@ -28,6 +28,9 @@ impl Promises {
             StoreError::Disk {
                 operation: "sync",
                 ..
+            } | StoreError::ReadOnly {
+                operation: "sync",
+                ..
             }
         ) {
             self.in_doubt.extend(self.synced..self.given.len());
