@@ -224,7 +224,7 @@ impl PipedClient {
         let (client, store) = (self.clone(), store.clone());
         let (socket, closer) = (peer.socket.clone(), peer.stream.closer.clone());
         lock(&self.wait).is_over = false;
-        let is_alive = move || socket::check(&store, &socket).is_ok();
+        let is_alive = move || socket::check(&store, &socket, &|| false).is_ok();
         thread::spawn(move || client.is_silent(&closer, is_alive))
     }
 

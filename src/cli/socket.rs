@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 use std::panic::resume_unwind;
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -34,16 +34,21 @@ const ENDED: Duration = Duration::from_secs(10);
 /// How long a process that gives no answer may take to end when it is asked to by a signal.
 const TERMINATES: Duration = Duration::from_secs(3);
 
+/// How often to try a socket that is not there: a process makes its own again within a few seconds.
+const AGAIN: Duration = Duration::from_millis(50);
+
 /// The longest answer, in bytes.
 const LONGEST: u64 = 16 * 1024 * 1024;
 
-/// The descriptions of processes, by the names of their sockets. All are asked at once.
+/// The descriptions of processes, by the names of their sockets. All are asked at once. Fails with
+/// [`io::ErrorKind::TimedOut`] for those that give no answer although they are there.
 pub(super) fn describe<'a>(
     store: &Store,
     sockets: impl IntoIterator<Item = &'a str>,
+    is_there: impl Fn(&str) -> bool + Sync,
 ) -> BTreeMap<String, io::Result<ProcessDescription>> {
     let ask = |socket: &str| {
-        let stream = store.connect_to(socket)?;
+        let stream = reach(store, socket, DESCRIBED, &|| is_there(socket))?;
         let (_, described) = ask_within(DESCRIBED, stream, PROCESSES, "{}")?;
         Ok(described)
     };
@@ -72,11 +77,41 @@ pub(super) fn at_once<K: Copy + Send, T: Send>(
     })
 }
 
-/// Fails with [`io::ErrorKind::TimedOut`] if a process gives no answer. One that can no longer be reached
-/// is about to end.
-pub(super) fn check(store: &Store, socket: &str) -> io::Result<()> {
-    let asked = store
-        .connect_to(socket)
+/// Connects to a process. If it has no socket, waits until there is one, for so long at most and while
+/// the process `is_there`; then fails with [`io::ErrorKind::TimedOut`].
+fn reach(
+    store: &Store,
+    socket: &str,
+    limit: Duration,
+    is_there: &dyn Fn() -> bool,
+) -> io::Result<Stream> {
+    let begun = Instant::now();
+    loop {
+        let error = match store.connect_to(socket) {
+            Err(error) if is_missing(&error) && is_there() => error,
+            connected => return connected,
+        };
+        if begun.elapsed() > limit {
+            let limit = humantime::format_duration(limit);
+            let why = format!("it gives no answer within {limit}: {error}");
+            return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+        }
+        thread::sleep(AGAIN);
+    }
+}
+
+/// Whether a connection has failed because nobody listens.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+    )
+}
+
+/// Fails with [`io::ErrorKind::TimedOut`] if a process that `is_there` gives no answer. One that can no
+/// longer be reached is about to end.
+pub(super) fn check(store: &Store, socket: &str, is_there: &dyn Fn() -> bool) -> io::Result<()> {
+    let asked = reach(store, socket, ANSWER, is_there)
         .and_then(|stream| ask_within::<Value>(ANSWER, stream, ALIVE, "{}"));
     match asked {
         Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(error),
@@ -85,9 +120,23 @@ pub(super) fn check(store: &Store, socket: &str) -> io::Result<()> {
 }
 
 /// Stops a session, or all of a process. Waits until the process has ended, if it does. If it gives no
-/// answer, fails with [`io::ErrorKind::TimedOut`].
-pub(super) fn stop(store: &Store, socket: &str, stop: &StopRequest) -> io::Result<Stopped> {
-    let stream = store.connect_to(socket)?;
+/// answer and still `is_there`, fails with [`io::ErrorKind::TimedOut`].
+pub(super) fn stop(
+    store: &Store,
+    socket: &str,
+    stop: &StopRequest,
+    is_there: &dyn Fn() -> bool,
+) -> io::Result<Stopped> {
+    let stream = match reach(store, socket, ANSWER, is_there) {
+        // The process has ended meanwhile.
+        Err(error) if is_missing(&error) && !is_there() => {
+            return Ok(Stopped {
+                ends: true,
+                ..Stopped::default()
+            });
+        }
+        reached => reached?,
+    };
     // What it has to stop takes time, and this does not.
     let (stream, _) = ask_within::<Value>(ANSWER, stream, ALIVE, "{}").or_else(|error| {
         // An earlier release does not know the request, and is alive.
@@ -119,24 +168,29 @@ pub(super) fn stop_session(
     let Some(holder) = store.holder(id) else {
         return Ok(None);
     };
-    let Some(socket) = holder.local_socket() else {
-        return Err(unreachable(
-            &holder,
-            "it has no socket that can be used from here",
-        ));
-    };
+    // As long as the log is locked by it, it is the process that is meant.
+    let is_there = || is_held_by(store, id, &holder);
     let stop = StopRequest {
         session_id: Some(id.to_string()),
     };
-    let stopped = match self::stop(store, socket, &stop) {
+    let asked = if let Some(socket) = holder.local_socket() {
+        self::stop(store, socket, &stop, &is_there)
+    } else {
+        let why = "it has no socket that can be used from here";
+        let kind = if holder.is_on_this_host() {
+            io::ErrorKind::TimedOut
+        } else {
+            io::ErrorKind::Unsupported
+        };
+        Err(io::Error::new(kind, why))
+    };
+    let stopped = match asked {
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
             if !by_force {
                 let failure = unreachable(&holder, &error.to_string());
                 return Err(failure.hint(format!("`rejoin stop {id} --force` ends that process")));
             }
-            // As long as the log is locked by it, it is the process that is meant.
-            let is_still = || store.holder(id).as_ref() == Some(&holder);
-            end(holder.pid, holder.started, is_still)?;
+            end(holder.pid, holder.started, is_there)?;
             Stopped {
                 sessions: vec![id.to_string()],
                 ends: true,
@@ -146,6 +200,14 @@ pub(super) fn stop_session(
         stopped => stopped.map_err(|error| unreachable(&holder, &error.to_string()))?,
     };
     Ok(Some((holder, stopped)))
+}
+
+/// Whether this process has the session open. It may be ending by now.
+pub(super) fn is_held_by(store: &Store, id: &SessionId, holder: &Holder) -> bool {
+    let now = store.holder(id);
+    now.is_some_and(|now| {
+        (now.pid, now.started, &now.host) == (holder.pid, holder.started, &holder.host)
+    })
 }
 
 /// Ends a process that gives no answer: the one that began then, and only if it still holds what it is

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::engine::relay::Patience;
-use crate::store::{Host, Hosting, StoreError};
+use crate::store::{Host, Hosting, Store, StoreError};
 use crate::sys::boot::own_start;
 use crate::sys::{Sys, blocking};
 
@@ -21,6 +21,9 @@ use super::serve::Options;
 pub struct Keep {
     /// The name by which it is found.
     pub name: String,
+    /// The names of further hosts of the command line. A host takes one of them if another process has
+    /// become the host by its own, which happens when the file was removed.
+    pub further: Vec<String>,
     /// The command line that it serves, without keys: it is written and shown.
     pub command: Vec<String>,
     /// How long it waits for a client while nothing is done; for ever if `None`.
@@ -68,7 +71,7 @@ pub async fn host(
     ready();
     let patience = tokio::select! {
         never = accept(&process, &mut listener) => match never {},
-        never = keep_found(&mut hosting) => match never {},
+        never = keep_found(store, &keep.further, &this, &mut hosting) => match never {},
         () = process.unused(keep.unused) => Patience::EndOfInput,
         () = process.asked_to_end() => Patience::EndOfInput,
         () = run_maintenance(&process) => Patience::EndOfInput,
@@ -88,12 +91,31 @@ pub async fn host(
 /// How often a host looks whether others can find it.
 const LOOK: Duration = Duration::from_secs(3);
 
-/// Writes what others find the host by, if it was removed or changed. Never ends.
-async fn keep_found(hosting: &mut Hosting) -> Infallible {
+/// Writes what others find the host by, if it was removed or changed, under a further name if its own
+/// cannot be used. Never ends.
+async fn keep_found(
+    store: &Store,
+    further: &[String],
+    this: &Host,
+    hosting: &mut Hosting,
+) -> Infallible {
     let mut fails = false;
     loop {
         tokio::time::sleep(LOOK).await;
-        match blocking(|| hosting.renew()) {
+        let renewed: Result<(), StoreError> = blocking(|| {
+            hosting.renew().or_else(|error| {
+                let free = further.iter().find_map(|name| {
+                    // The next name may be free if this one fails.
+                    store.become_host(name, this).ok().flatten()
+                });
+                *hosting = free.ok_or(error)?;
+                tracing::warn!(
+                    "another process has the name of this host, which takes a further one"
+                );
+                Ok(())
+            })
+        });
+        match renewed {
             Ok(()) => fails = false,
             Err(error) if !std::mem::replace(&mut fails, true) => {
                 tracing::warn!(%error, "new clients do not find this process");

@@ -79,6 +79,27 @@ impl Store {
         is_held(disk, &path) && parse(disk, &path).is_none()
     }
 
+    /// Whether something that is not the file of a host has its name, so that no process can become the
+    /// host by it: a folder, a pipe, a link to nothing.
+    pub fn has_unusable_host(&self, name: &str) -> bool {
+        let (folder, disk) = (self.run_folder(), &*self.sys().disk);
+        let path = file(&folder, name);
+        match disk.open_append(&path) {
+            Ok(_) => false,
+            Err(error) => match error.kind() {
+                io::ErrorKind::ResourceBusy => false,
+                io::ErrorKind::NotFound => {
+                    let names = disk.list(&folder).unwrap_or_default();
+                    path.file_name()
+                        .is_some_and(|name| names.iter().any(|other| name == other.as_str()))
+                        // A host may have made it in between.
+                        && disk.open_append(&path).is_err()
+                }
+                _ => true,
+            },
+        }
+    }
+
     /// The host by this name, if it runs.
     pub fn host(&self, name: &str) -> Option<Host> {
         read(&*self.sys().disk, &file(&self.run_folder(), name))
@@ -229,6 +250,18 @@ mod tests {
         assert_eq!(store.host("a"), Some(host(2)));
         drop((second, other));
         assert_eq!(store.hosts(), []);
+    }
+
+    #[test]
+    fn something_else_by_the_name_of_a_host_is_seen() {
+        let disk = SimDisk::new();
+        let sys = disk.sys();
+        let store = Store::at(Path::new("/store"), sys.clone(), Durability::Os);
+        assert!(!store.has_unusable_host("a"), "there is none");
+        let path = file(&store.run_folder(), "a");
+        sys.disk.create_dir_all(&path).unwrap();
+        assert!(store.has_unusable_host("a"));
+        assert!(!store.has_unusable_host("b"));
     }
 
     #[test]

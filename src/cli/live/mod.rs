@@ -57,7 +57,8 @@ impl Live {
         let (sessions, hosts) = (&live.sessions, &live.hosts);
         let sockets = sessions.iter().filter_map(|session| session.socket());
         let sockets = sockets.chain(hosts.iter().map(|host| host.socket.as_str()));
-        for (socket, described) in socket::describe(&context.store, sockets) {
+        let is_there = |socket: &str| live.is_there(context, socket);
+        for (socket, described) in socket::describe(&context.store, sockets, is_there) {
             match described {
                 Ok(described) => {
                     live.processes.insert(socket, described);
@@ -70,6 +71,19 @@ impl Live {
             }
         }
         Ok(live)
+    }
+
+    /// Whether the process with this socket still holds a lock by which it was found, and is not about
+    /// to end.
+    fn is_there(&self, context: &CommandContext<'_>, socket: &str) -> bool {
+        let store = &context.store;
+        let mut held = self
+            .sessions
+            .iter()
+            .filter(|session| session.socket() == Some(socket) && !session.holder.ending);
+        let mut hosts = self.hosts.iter().filter(|host| host.socket == socket);
+        held.any(|session| store.holder(session.id()).as_ref() == Some(&session.holder))
+            || hosts.any(|host| store.hosts().iter().any(|now| now.socket == host.socket))
     }
 
     /// Whether a process answers, if it was asked: one that is not to be reached from here is not.

@@ -179,18 +179,20 @@ fn clients(live: &Live, session: &ListedOpenSession) -> Vec<String> {
 
 fn as_json(live: &Live, session: &ListedOpenSession) -> Value {
     let (summary, process) = (&session.listed.summary, live.process_of(session));
+    let answers = live.answers(session.socket());
     json!({
         "sessionId": session.id().as_str(),
         "title": summary.title,
         "cwd": summary.cwd,
         "agent": summary.source,
-        "state": session.state.name(),
+        // What it does now is not known if it gives no answer.
+        "state": (answers != Some(false)).then(|| session.state.name()),
         "clients": clients(live, session),
         "since": process.map(|process| &process.since),
         "pid": session.holder.pid,
         "machine": session.holder.host,
         "kept": process.map(|process| process.host),
-        "answers": live.answers(session.socket()),
+        "answers": answers,
     })
 }
 

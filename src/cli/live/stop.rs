@@ -79,7 +79,7 @@ impl StopTarget<'_> {
     fn is_still(&self, context: &CommandContext<'_>) -> bool {
         let store = &context.store;
         let is_host = self.host.is_some_and(|host| store.hosts().contains(host));
-        let has = |(id, holder): &(&SessionId, &Holder)| store.holder(id).as_ref() == Some(*holder);
+        let has = |(id, holder): &(&SessionId, &Holder)| socket::is_held_by(store, id, holder);
         is_host || self.sessions.iter().any(has)
     }
 
@@ -105,7 +105,8 @@ enum StopOutcome {
 
 fn stop_all(context: &CommandContext<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let live = Live::find(context)?;
-    let mut targets: BTreeMap<&str, StopTarget<'_>> = BTreeMap::new();
+    // By their ids, and their sockets if they have one.
+    let mut targets: BTreeMap<(u32, Option<&str>), StopTarget<'_>> = BTreeMap::new();
     for host in &live.hosts {
         let target = StopTarget {
             pid: host.pid,
@@ -113,16 +114,19 @@ fn stop_all(context: &CommandContext<'_>, args: &Args, output: &mut Output) -> R
             sessions: Vec::new(),
             host: Some(host),
         };
-        targets.insert(&host.socket, target);
+        targets.insert((host.pid, Some(&host.socket)), target);
     }
     let mut failure = None;
     for session in &live.sessions {
         let holder = &session.holder;
-        let Some(socket) = session.socket() else {
+        let socket = session.socket();
+        // A process that has none may be alive, so it is ended only if all are to stop.
+        if socket.is_none() && !(args.all && args.force && holder.is_on_this_host()) {
             failure = Some(socket::unreachable(holder, "it has no socket"));
             continue;
-        };
-        let target = targets.entry(socket).or_insert_with(|| StopTarget {
+        }
+        let key = (holder.pid, socket);
+        let target = targets.entry(key).or_insert_with(|| StopTarget {
             pid: holder.pid,
             started: holder.started,
             sessions: Vec::new(),
@@ -130,12 +134,19 @@ fn stop_all(context: &CommandContext<'_>, args: &Args, output: &mut Output) -> R
         });
         target.sessions.push((session.id(), holder));
     }
-    let stop = |socket: &str| {
-        let target = &targets[socket];
-        let stopped = if args.all {
-            socket::stop(&context.store, socket, &StopRequest::default())
-        } else {
-            socket::check(&context.store, socket).map(|()| Stopped::default())
+    let stop = |key: (u32, Option<&str>)| {
+        let target = &targets[&key];
+        let is_there = || target.is_still(context);
+        let stopped = match key.1 {
+            Some(socket) if args.all => {
+                let stop = StopRequest::default();
+                socket::stop(&context.store, socket, &stop, &is_there)
+            }
+            Some(socket) => {
+                let checked = socket::check(&context.store, socket, &is_there);
+                checked.map(|()| Stopped::default())
+            }
+            None => Err(io::ErrorKind::TimedOut.into()),
         };
         match stopped {
             Ok(stopped) => StopOutcome::Stopped(stopped),

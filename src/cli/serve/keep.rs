@@ -98,7 +98,8 @@ fn connect_to_host(global: &Global, store: &Store) -> Result<HostConnection, Fai
                 }
             }
         }
-        let free = (1..=MOST).find(|number| !silent.contains_key(number));
+        let is_usable = |number| !store.has_unusable_host(&name(store, number));
+        let free = (1..=MOST).find(|number| !silent.contains_key(number) && is_usable(*number));
         let Some(number) = free else {
             let hint = "`rejoin stop --force` ends the processes that give no answer";
             return Err(failure.hint(hint));
@@ -212,8 +213,11 @@ pub(super) fn keep(store: &Path, unused: Timeout, stage: Stage) -> Keep {
     let arguments: Vec<String> = own_arguments()
         .map(|argument| argument.to_string_lossy().into_owned())
         .collect();
+    let own = stage.number();
+    let further = (1..=MOST).filter(|number| *number != own);
     Keep {
-        name: name(&store, stage.number()),
+        name: name(&store, own),
+        further: further.map(|number| name(&store, number)).collect(),
         command: masked_command(arguments.iter().map(String::as_str)),
         unused: unused.0,
     }

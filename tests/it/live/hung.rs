@@ -4,6 +4,11 @@
 //! `RUN_SLOW_TESTS=1 cargo test --test it live::hung -- --nocapture` tries all cases, one after the other,
 //! and says how long each takes.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "files of processes that run are removed under them"
+)]
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Stdio};
@@ -641,4 +646,94 @@ fn a_process_that_hangs_is_ended_by_force_and_nothing_else_is() {
     let said = other.prompt(&session, "/echo on");
     let answer = other.answer(said, GUARD).unwrap();
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_process_that_hangs_without_a_socket_is_ended_by_force() {
+    let end = |how: &[&str]| {
+        let mut stage = Stage::new(Role::Owner);
+        let mut client = stage.client();
+        client.initialize();
+        let session = client.new_session();
+        let process = client.process.id();
+        stage.hang(process);
+        let store = &stage.store();
+        for entry in std::fs::read_dir(store.join("run")).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|of| of == "sock") {
+                std::fs::remove_file(path).unwrap();
+            }
+        }
+        let live: Value = serde_json::from_str(&runs(store, &["ps", "--json"])).unwrap();
+        assert_eq!(live["sessions"][0]["answers"], false, "{live}");
+        assert_eq!(live["sessions"][0]["state"], Value::Null, "{live}");
+        assert!(runs(store, &["ps"]).contains("no answer"));
+        let mut arguments = vec!["stop", "--force"];
+        arguments.extend(how);
+        if how == ["ID"] {
+            arguments[2] = &session;
+        }
+        let said = runs(store, &arguments);
+        assert!(said.contains("ended"), "{said}");
+        assert!(client.ended(GUARD), "{said}");
+    };
+    // Each of them waits for the process.
+    std::thread::scope(|scope| {
+        for how in [&["ID"][..], &["--all"], &[]] {
+            scope.spawn(move || end(how));
+        }
+    });
+}
+
+#[test]
+fn a_client_whose_host_ends_before_it_has_asked_for_anything_has_the_next_one() {
+    let stage = Stage::new(Role::Host);
+    let mut client = stage.client();
+    until(|| {
+        let live: Value = serde_json::from_str(&runs(&stage.store(), &["ps", "--json"])).unwrap();
+        let is_there = live["hosts"][0]["pid"].is_u64();
+        is_there.then_some(()).ok_or(live.to_string())
+    })
+    .unwrap();
+    runs(&stage.store(), &["stop", "--all"]);
+    client.initialize();
+    client.new_session();
+}
+
+/// Something else has the name by which clients find a host.
+#[test]
+fn a_host_whose_name_is_taken_has_a_further_one_and_clients_can_come() {
+    let stage = Stage::new(Role::Host);
+    let store = &stage.store();
+    let mut first = stage.client();
+    first.initialize();
+    first.new_session();
+    let host = stage.process(&first);
+    let run = store.join("run");
+    let files = std::fs::read_dir(&run).unwrap();
+    let mut files = files.map(|entry| entry.unwrap().path());
+    let file = files.find(|path| path.extension().is_some_and(|of| of == "host"));
+    let file = file.unwrap();
+    std::fs::remove_file(&file).unwrap();
+    // The host may have written it again.
+    while std::fs::create_dir(&file).is_err() {
+        std::fs::remove_file(&file).unwrap();
+    }
+    let mut second = stage.client();
+    second.initialize();
+    second.new_session();
+    until(|| {
+        let live: Value = serde_json::from_str(&runs(store, &["ps", "--json"])).unwrap();
+        let hosts = live["hosts"].as_array().unwrap();
+        let is_found = hosts.iter().any(|found| found["pid"] == host);
+        is_found.then_some(()).ok_or(live.to_string())
+    })
+    .unwrap();
+    assert!(runs(store, &["stop", "--all"]).contains("ended"));
+    until(|| {
+        let has_ended = !is_running(host);
+        has_ended.then_some(()).ok_or("it goes on".to_owned())
+    })
+    .unwrap();
 }
