@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::record::{AgentSessionId, Field};
 use crate::store::database::{Database, Param, Row, flags, int, ints, text, texts, uuid, uuids};
-use crate::sys::SessionId;
+use crate::sys::{SessionId, lock};
 
 use super::catalog::{ListError, Listed};
 use super::conditions::{Conditions, Sought};
@@ -26,6 +26,9 @@ const MOST_COUNTED: i64 = 10_000;
 const RARE: i64 = 10_000;
 /// How many logs without a summary are read at once.
 const BATCH: i64 = 256;
+/// For how long nothing is kept after the database has refused it: a role may get rights, and a server
+/// may accept writes again.
+const REFUSED: Duration = Duration::from_mins(1);
 
 const COLUMNS: &str = "s.id, s.summary, s.scanned, f.end_off, f.writer IS NULL";
 const ROWS: &str = "@.session s JOIN @.fence f USING (no)";
@@ -35,8 +38,8 @@ pub(super) struct CatalogTables {
     pub(super) logs: Logs,
     /// Splits texts into words.
     pub(super) lexemes: Mutex<Option<Lexemes>>,
-    /// Whether this role may not write what it has read, and leaves that to others.
-    only_reads: AtomicBool,
+    /// When the database has last refused to keep what was read, which is left to other processes.
+    refused: Mutex<Option<Instant>>,
 }
 
 fn time(order: Order) -> &'static str {
@@ -52,13 +55,13 @@ impl CatalogTables {
             database,
             logs,
             lexemes: Mutex::default(),
-            only_reads: AtomicBool::default(),
+            refused: Mutex::default(),
         }
     }
 
-    /// Whether this role was refused to write.
+    /// Whether the database has just refused to keep something.
     pub(super) fn only_reads(&self) -> bool {
-        self.only_reads.load(Ordering::Relaxed)
+        lock(&self.refused).is_some_and(|at| at.elapsed() < REFUSED)
     }
 
     /// Runs a statement that keeps what was read, if this role may do that.
@@ -69,7 +72,7 @@ impl CatalogTables {
                 .map_err(ListError::Database)
         };
         if !self.only_reads() && !changed()? {
-            self.only_reads.store(true, Ordering::Relaxed);
+            *lock(&self.refused) = Some(Instant::now());
         }
         Ok(())
     }

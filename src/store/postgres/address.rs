@@ -102,7 +102,7 @@ impl Address {
             ));
         }
         let mut used = EnvironmentUse::of(environment);
-        let base = used.with_port(base);
+        let base = used.with_port(base)?;
         let address = if others.is_empty() {
             base
         } else {
@@ -111,7 +111,7 @@ impl Address {
         let mut config: Config = address
             .parse()
             .map_err(|error| crate::sys::with_causes(&error))?;
-        used.complete(&mut config);
+        used.complete(&mut config)?;
         let is_local = |host: &Host| match host {
             Host::Tcp(name) => {
                 matches!(name.as_str(), "localhost" | "127.0.0.1" | "::1" | "[::1]")
@@ -176,8 +176,17 @@ impl<'a> EnvironmentUse<'a> {
         Some(value)
     }
 
+    fn port(&mut self) -> Result<Option<u16>, String> {
+        let Some(port) = self.variable("PGPORT") else {
+            return Ok(None);
+        };
+        let number = port.parse();
+        let number = number.map_err(|_| format!("PGPORT={port}: the number of a port is needed"));
+        number.map(Some)
+    }
+
     /// Adds the port of the environment to the servers of an address that have none.
-    fn with_port(&mut self, base: &str) -> String {
+    fn with_port(&mut self, base: &str) -> Result<String, String> {
         let begin = base.find("://").map_or(0, |at| at + "://".len());
         let end = base[begin..].find('/').map_or(base.len(), |at| begin + at);
         let begin = base[begin..end]
@@ -189,10 +198,10 @@ impl<'a> EnvironmentUse<'a> {
             None => server.contains(':'),
         };
         if servers.is_empty() || servers.split(',').all(has_port) {
-            return base.to_owned();
+            return Ok(base.to_owned());
         }
-        let Some(port) = self.variable("PGPORT") else {
-            return base.to_owned();
+        let Some(port) = self.port()? else {
+            return Ok(base.to_owned());
         };
         let complete = |server| {
             if has_port(server) {
@@ -202,11 +211,12 @@ impl<'a> EnvironmentUse<'a> {
             }
         };
         let servers: Vec<_> = servers.split(',').map(complete).collect();
-        format!("{}{}{}", &base[..begin], servers.join(","), &base[end..])
+        let (before, behind) = (&base[..begin], &base[end..]);
+        Ok(format!("{before}{}{behind}", servers.join(",")))
     }
 
     /// Adds what the environment says.
-    fn complete(&mut self, config: &mut Config) {
+    fn complete(&mut self, config: &mut Config) -> Result<(), String> {
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             config.host(
                 self.variable("PGHOST")
@@ -214,7 +224,7 @@ impl<'a> EnvironmentUse<'a> {
             );
         }
         if config.get_ports().is_empty()
-            && let Some(port) = self.variable("PGPORT").and_then(|port| port.parse().ok())
+            && let Some(port) = self.port()?
         {
             config.port(port);
         }
@@ -234,6 +244,7 @@ impl<'a> EnvironmentUse<'a> {
         {
             config.password(password);
         }
+        Ok(())
     }
 }
 
@@ -327,6 +338,16 @@ mod tests {
             assert_eq!(address.used, used, "{place}");
             let variables: Vec<_> = address.variables().collect();
             assert!(variables.ends_with(&PASSWORDS), "{variables:?}");
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_variable() {
+        for address in ["postgres://u@a/d", "postgres://"] {
+            let environment = |name: &str| (name == "PGPORT").then(|| "abc".to_owned());
+            let place = format!("{address}?sslmode=disable");
+            let error = Address::parse_in(Path::new(&place), &environment).unwrap_err();
+            assert!(error.contains("PGPORT=abc"), "{error}");
         }
     }
 

@@ -94,11 +94,11 @@ impl Database {
     }
 
     /// Runs a statement that changes something and may be repeated, in which `@` is the schema;
-    /// false if this role may not do that.
+    /// false if this role may not do that, or if the only server accepts no writes.
     pub(crate) fn change(&self, sql: &str, params: Vec<Param>) -> Result<bool, StoreError> {
-        match self.0.driver.query(sql, params, Repeat::Yes) {
+        match self.0.driver.query(sql, params, Repeat::YesIfWritable) {
             Ok(_) => Ok(true),
-            Err(failure) if failure.is_forbidden() => Ok(false),
+            Err(failure) if failure.is_forbidden() || failure.is_read_only() => Ok(false),
             Err(failure) => Err(self.0.failed("write to", failure)),
         }
     }

@@ -118,13 +118,17 @@ END
 $release$;
 
 -- Appends to a log a block from `start` to `ending`; false if the claim does not count any longer, or
--- if the log does not end at `start`. A block longer than `longest` becomes several.
+-- if the log does not end at `start`. A block longer than `longest` becomes several. Whatever is
+-- passed, the blocks of a log follow each other without a gap, and its end is that of the last one.
 CREATE FUNCTION @.append(log bigint, claim uuid, start bigint, ending bigint, waits bool,
-    appended bytea, longest int) RETURNS bool
+    appended bytea, longest int) RETURNS bool STRICT
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $append$
 DECLARE
     its_epoch bigint;
 BEGIN
+    IF length(appended) = 0 OR length(appended) <> ending - start OR longest < 1 THEN
+        RAISE check_violation USING MESSAGE = 'a block has as many bytes as lie between its offsets';
+    END IF;
     UPDATE @.fence f
         SET end_off = ending, changed = (extract(epoch from clock_timestamp()) * 1000)::bigint
         WHERE f.no = log AND f.token = claim AND f.end_off = start RETURNING f.epoch INTO its_epoch;
@@ -225,7 +229,7 @@ $keep_aside$;
 
 -- Removes what is behind an offset of a log; false if the claim does not count any longer. Who may not
 -- remove blocks may do so only while the session is being made.
-CREATE FUNCTION @.cut(log bigint, claim uuid, ending bigint, waits bool) RETURNS bool
+CREATE FUNCTION @.cut(log bigint, claim uuid, ending bigint, waits bool) RETURNS bool STRICT
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $cut$
 DECLARE
     its_epoch bigint;
@@ -235,7 +239,7 @@ BEGIN
         RAISE insufficient_privilege USING MESSAGE = 'permission denied to cut a log';
     END IF;
     PERFORM @.commit_waits(waits);
-    UPDATE @.fence f SET end_off = least(f.end_off, ending)
+    UPDATE @.fence f SET end_off = least(f.end_off, greatest(ending, 0))
         WHERE f.no = log AND f.token = claim RETURNING f.epoch INTO its_epoch;
     IF NOT FOUND THEN
         RETURN false;

@@ -10,7 +10,7 @@ use tokio_postgres::Row;
 
 use super::cluster;
 use super::logs::{header, new_id, open, texts, update};
-use crate::support::command::fails;
+use crate::support::command::{fails, runs};
 use crate::support::rows::Rows;
 
 /// A store with roles of its own, by these names with the name of its schema behind.
@@ -162,6 +162,36 @@ fn a_reader_lists_what_others_have_read() {
 }
 
 #[test]
+fn a_server_that_only_reads_is_listed_without_a_wait() {
+    let Some(stage) = Stage::new(&[("writer", Rights::Write)]) else {
+        return;
+    };
+    let (store, _) = stage.as_role("writer");
+    let id = new_id();
+    let mut log = store.create(&id, &header(&id)).unwrap();
+    let words = r#"{"prompt":[{"type":"text","text":"unmistakable"}]}"#;
+    log.append(Kind::Prompt, Some("msg_1"), words, Sync::Turn)
+        .unwrap();
+    drop((log, store));
+    let only_reads = format!(
+        "ALTER ROLE writer_{} SET default_transaction_read_only = on",
+        stage.schema
+    );
+    stage.owner.run(&only_reads).unwrap();
+    let place = stage.place_of("writer");
+    for search in ["", "unmistakable"] {
+        let filter = Filter {
+            search: Search::parse(search),
+            ..Filter::default()
+        };
+        let page = Catalog::open(open(&place)).list(&filter, None, 10);
+        page.unwrap();
+    }
+    runs(&place, &["sessions", "list"]);
+    assert_eq!(texts(&open(&place), &id).len(), 2);
+}
+
+#[test]
 fn teams_see_nothing_of_each_other() {
     let roles = [
         ("ann", Rights::Write),
@@ -226,12 +256,14 @@ fn teams_see_nothing_of_each_other() {
 enum Comes {
     /// The database refuses it.
     Refused,
+    /// A function refuses its arguments.
+    Invalid,
     /// It finds and changes nothing: it returns no row, or `false`.
     ToNothing,
     /// It works.
     True,
 }
-use Comes::{Refused, ToNothing, True};
+use Comes::{Invalid, Refused, ToNothing, True};
 
 /// What roles try: `$mine` and `$theirs` are the numbers of sessions of ann and of bob, `$token` and
 /// `$stranger` those of their claims, `$process` the id of bob's process, `$any` some UUID.
@@ -326,6 +358,27 @@ const TRIED: &[(&str, &str, Comes)] = &[
         ToNothing,
     ),
     ("ann", "SELECT @.sync($mine, '$token')", True),
+    // Nor puts a gap into it, with the length of a block that is not that of its bytes.
+    (
+        "ann",
+        "SELECT @.append(no, token, end_off, end_off + 5000, true, 'x', 1000000) FROM @.fence WHERE no = $mine",
+        Invalid,
+    ),
+    (
+        "ann",
+        "SELECT @.append(no, token, end_off, end_off, true, '', 9) FROM @.fence WHERE no = $mine",
+        Invalid,
+    ),
+    (
+        "ann",
+        "SELECT @.append(no, token, end_off, end_off + 2, true, 'xx', -1) FROM @.fence WHERE no = $mine",
+        Invalid,
+    ),
+    (
+        "ann",
+        "SELECT @.append(no, token, end_off, end_off + 2, true, 'xx', NULL) FROM @.fence WHERE no = $mine",
+        ToNothing,
+    ),
     (
         "ann",
         "UPDATE @.session SET summary = summary WHERE no = $mine RETURNING 1",
@@ -561,9 +614,15 @@ fn each_role_does_what_it_may_and_no_more() {
                 let is_known = known.iter().any(|known| refused.contains(known));
                 assert!(is_known, "{role}: {sql}: {refused}");
             }
+            (Invalid, Err(refused)) => {
+                assert!(
+                    refused.contains("a block has as many bytes"),
+                    "{role}: {sql}: {refused}"
+                );
+            }
             (ToNothing, Ok(rows)) => {
-                let is_nothing = |row: &Row| match row.try_get::<_, bool>(0) {
-                    Ok(is_done) => !is_done,
+                let is_nothing = |row: &Row| match row.try_get::<_, Option<bool>>(0) {
+                    Ok(is_done) => is_done != Some(true),
                     Err(_) => row.try_get::<_, i64>(0).is_ok_and(|made| made == 0),
                 };
                 assert!(rows.iter().all(is_nothing), "{role}: {sql}: {rows:?}");
