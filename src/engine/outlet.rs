@@ -264,6 +264,7 @@ pub struct Cancel {
     turn: CancellationToken,
     /// Also cancelled by itself.
     request: CancellationToken,
+    abandoned: CancellationToken,
 }
 
 impl Default for Cancel {
@@ -271,7 +272,11 @@ impl Default for Cancel {
     fn default() -> Self {
         let turn = CancellationToken::new();
         let request = turn.child_token();
-        Self { turn, request }
+        Self {
+            turn,
+            request,
+            abandoned: CancellationToken::new(),
+        }
     }
 }
 
@@ -279,6 +284,17 @@ impl Cancel {
     /// Cancels the turn, and with it all others of the session.
     pub fn cancel(&self) {
         self.turn.cancel();
+    }
+
+    /// Cancels the turn, whose result nobody waits for any longer.
+    pub fn abandon(&self) {
+        self.abandoned.cancel();
+        self.turn.cancel();
+    }
+
+    /// Waits until nobody waits for the result of the turn; never resolves if somebody does.
+    pub async fn abandoned(&self) {
+        self.abandoned.cancelled().await;
     }
 
     /// Cancels the request of this prompt only, while other prompts are answered.

@@ -6,6 +6,7 @@ use crate::engine::{
     AttachReason, Block, CloseReason, EngineError, ListedTimes, Prompt, PromptEnd, SessionConfig,
 };
 use crate::json;
+use crate::protocol::error::ErrorKind;
 use crate::record::Kind;
 use crate::record::metadata::MetadataChange;
 use crate::store::{Sync, TURN_INTERRUPTED};
@@ -130,6 +131,8 @@ pub enum Work {
     Attach,
     /// All running turns.
     Turns,
+    /// All running turns, whose results are lost: the engine has little time to end them.
+    FailedTurns,
     /// The request of one prompt, by its message id, while the engine answers others, too.
     Turn(String),
     /// The work of the engine without a prompt.
@@ -173,6 +176,10 @@ pub(super) fn end_of(result: &Result<PromptEnd, Refusal>) -> String {
         // As the next process that has the session would log it after a crash.
         Err(Refusal::Interrupted) => return TURN_INTERRUPTED.to_owned(),
         Err(Refusal::Engine(error)) => error.json(),
+        // Not logged: the store does not take it. The client gets the code that version 1 has for that.
+        Err(Refusal::Storage(why)) => ErrorKind::StorageFailed.object(why),
+        Err(Refusal::Unreachable(why)) => ErrorKind::StoreUnreachable.object(why),
+        Err(Refusal::InUse { message, .. }) => ErrorKind::SessionInUse.object(message),
         Err(refusal) => EngineError::internal(refusal.to_string()).json(),
     };
     json::Object::new().raw("error", &error).end()

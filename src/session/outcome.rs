@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{EngineError, PromptEnd};
+use crate::engine::{EngineError, PromptEnd, StopReason};
 use crate::store::{Holder, StoreError};
 use crate::sys::with_causes;
 
@@ -120,6 +120,17 @@ impl Refusal {
     /// before something needs it.
     pub(super) fn is_of_disk(&self) -> bool {
         !matches!(self, Self::Unreachable(_))
+    }
+
+    /// The result of a turn whose end could not be logged for this reason. A client that has cancelled
+    /// the turn gets that answer if the store did not answer: the end may be logged later, and nobody
+    /// waits for that.
+    pub(super) fn of_turn(&self, is_cancelled: bool) -> Result<PromptEnd, Self> {
+        if is_cancelled && !self.is_of_disk() {
+            Ok(PromptEnd::Because(StopReason::Cancelled))
+        } else {
+            Err(self.clone())
+        }
     }
 }
 

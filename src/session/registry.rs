@@ -86,26 +86,21 @@ impl UnreadEnds {
 impl Command {
     /// Whether it cancels the turns that run, and those that wait for them.
     fn ends_turns(&self) -> bool {
-        let Self::Request(request, _) = self else {
-            return false;
-        };
-        matches!(
-            request,
-            Request::Cancel { .. } | Request::Leave(Leaving::Client { .. })
-        )
+        match self {
+            Self::Request(Request::Cancel { .. } | Request::Leave(Leaving::Client { .. }), _)
+            | Self::Stop(_) => true,
+            Self::Request(request, _) => request.closes(),
+            _ => false,
+        }
     }
 
     /// Whether nobody wants to wait long for what the session does at the moment.
     fn hurries(&self) -> bool {
-        match self {
-            Self::Request(request, _) => {
-                let leaves_or_withdraws =
-                    matches!(request, Request::Leave(_) | Request::WithdrawPrompt(_));
-                self.ends_turns() || request.closes() || leaves_or_withdraws
-            }
-            Self::Detach | Self::Stop(_) => true,
-            _ => false,
-        }
+        let leaves_or_withdraws = matches!(
+            self,
+            Self::Request(Request::Leave(_) | Request::WithdrawPrompt(_), _) | Self::Detach
+        );
+        leaves_or_withdraws || self.ends_turns()
     }
 }
 

@@ -1,11 +1,13 @@
 //! Who waits for another machine, and how long: the work of a task knows its waiter without passing
 //! it through every call.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
+
+use super::lock;
 
 tokio::task_local! {
     static CURRENT: Waiter;
@@ -14,8 +16,13 @@ tokio::task_local! {
 /// How long one wait may still take once its waiter is in a hurry.
 pub const HURRIED: Duration = Duration::from_secs(2);
 
-/// For how long a waiter stays in a hurry. What it waits for next counts, too.
-const STAYS: Duration = Duration::from_secs(5);
+/// How long one wait may still take for a waiter in a hurry that has waited in vain: its waits do not
+/// add up.
+const DISAPPOINTED: Duration = Duration::from_millis(250);
+
+/// For how long a waiter stays in a hurry. What it waits for next counts, too: a turn that was
+/// cancelled is logged when the agent has ended it.
+const STAYS: Duration = Duration::from_secs(10);
 
 /// Someone for whom work is done. Clones are the same one.
 #[derive(Clone, Debug)]
@@ -24,6 +31,8 @@ pub struct Waiter {
     most: Option<Duration>,
     /// When it was last in a hurry.
     hurried: Arc<watch::Sender<Option<Instant>>>,
+    /// When it has last waited in vain, while it was in a hurry, if no wait since then was not.
+    in_vain: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Waiter {
@@ -37,6 +46,7 @@ impl Waiter {
         Self {
             most: most.into(),
             hurried: Arc::new(watch::Sender::new(None)),
+            in_vain: Arc::default(),
         }
     }
 
@@ -63,12 +73,24 @@ impl Waiter {
     /// How long a wait that begins now may take, if the work says `limit`.
     pub fn limit(&self, limit: Duration) -> Duration {
         let limit = self.most.map_or(limit, |most| limit.min(most));
-        let hurried = *self.hurried.borrow();
-        if hurried.is_some_and(|at| at.elapsed() < STAYS) {
-            limit.min(HURRIED)
-        } else {
+        if !self.is_in_a_hurry() {
             limit
+        } else if lock(&self.in_vain).is_some_and(|at| at.elapsed() < STAYS) {
+            limit.min(DISAPPOINTED)
+        } else {
+            limit.min(HURRIED)
         }
+    }
+
+    fn is_in_a_hurry(&self) -> bool {
+        let hurried = *self.hurried.borrow();
+        hurried.is_some_and(|at| at.elapsed() < STAYS)
+    }
+
+    /// A wait has ended: in vain, or not.
+    pub fn has_waited(&self, in_vain: bool) {
+        let hurries = in_vain && self.is_in_a_hurry();
+        *lock(&self.in_vain) = hurries.then(Instant::now);
     }
 
     /// Resolves when the waiter is in a hurry again, each time after this was called.
@@ -104,8 +126,15 @@ mod tests {
             waiter.hurry();
             hurries.await;
             assert_eq!(current.limit(long), HURRIED);
+            current.has_waited(true);
+            assert_eq!(current.limit(long), DISAPPOINTED);
+            current.has_waited(false);
+            assert_eq!(current.limit(long), HURRIED);
+            current.has_waited(true);
             tokio::time::advance(STAYS).await;
             assert_eq!(current.limit(long), long);
+            waiter.hurry();
+            assert_eq!(current.limit(long), HURRIED);
         });
         scope.await;
         let brief = Waiter::at_most(HURRIED);

@@ -26,8 +26,11 @@ use super::route::SessionRoute;
 use super::steering::Steering;
 use super::transport::AgentTransport;
 
-/// How long an agent may take to end what was cancelled.
-pub(super) const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long an agent may take to end what was cancelled. After that the end is logged, for which a
+/// database may take 2 s more: both together are less than the 10 s that a cancellation takes at most.
+pub(super) const CANCEL_TIMEOUT: Duration = Duration::from_secs(7);
+/// How long an agent may take to end a turn whose result is lost.
+pub(super) const ABANDONED_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How many bytes an agent may leave unread before it gets errors in place of long answers, and no more of
 /// its requests are read.

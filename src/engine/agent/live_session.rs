@@ -13,7 +13,9 @@ use crate::record::metadata::SYSTEM_PROMPT;
 use crate::sys::{Ids, lock};
 
 use super::cleared;
-use super::connection::{AgentCall, AgentConnection, Awaited, CANCEL_TIMEOUT, TurnEnd};
+use super::connection::{
+    ABANDONED_TIMEOUT, AgentCall, AgentConnection, Awaited, CANCEL_TIMEOUT, TurnEnd,
+};
 use super::extensions::{for_agent, for_client};
 use super::hand_over::{self, HandOver};
 use super::members::{of_session, with_session};
@@ -189,7 +191,15 @@ impl LiveSession {
                 result = &mut outcome => Some(result),
                 () = cancel.cancelled() => {
                     self.cancel(sent.number);
-                    tokio::time::timeout(CANCEL_TIMEOUT, outcome).await.ok()
+                    let abandoned = async {
+                        cancel.abandoned().await;
+                        tokio::time::sleep(ABANDONED_TIMEOUT).await;
+                    };
+                    tokio::select! {
+                        biased;
+                        result = tokio::time::timeout(CANCEL_TIMEOUT, outcome) => result.ok(),
+                        () = abandoned => None,
+                    }
                 }
             }
         };

@@ -36,7 +36,7 @@ use super::effect::{Batch, Effect};
 use super::link::message::Route;
 use super::machine::Machine;
 use super::open_session::OpenSession;
-use super::outcome::Refusal;
+use super::outcome::{Done, Refusal};
 use super::registry::{Command, ForkReader, ForkSource, Mailbox, UnreadEnds};
 use super::reply::{Busy, BusyGuard, Reply};
 use super::request::Request;
@@ -518,13 +518,8 @@ impl Actor {
                     if is_ended {
                         self.machine.end_meanwhile();
                     }
-                    let reason = if is_ended {
-                        &Refusal::Cancelled
-                    } else {
-                        &refusal
-                    };
                     for effect in effects {
-                        self.drop_effect(effect, reason).await;
+                        self.drop_effect(effect, &refusal, is_ended).await;
                     }
                     self.machine.failed(refusal)
                 }
@@ -532,13 +527,23 @@ impl Actor {
         }
     }
 
-    /// Answers what an effect that is not performed would have answered.
-    async fn drop_effect(&mut self, effect: Effect<Reply>, refusal: &Refusal) {
+    /// Answers what an effect that is not performed would have answered: with the failure, or as
+    /// cancelled if `is_ended`, since the client has cancelled meanwhile.
+    async fn drop_effect(&mut self, effect: Effect<Reply>, refusal: &Refusal, is_ended: bool) {
+        let reason = if is_ended {
+            &Refusal::Cancelled
+        } else {
+            refusal
+        };
         match effect {
+            Effect::Answer(reply, Ok(Done::Stopped(ended))) => {
+                let result = refusal.of_turn(is_ended || ended.is_cancelled());
+                self.answer(reply, result.map(Done::Stopped)).await;
+            }
             Effect::Answer(reply, _)
             | Effect::Call { reply, .. }
             | Effect::Pass(Route::Pass(reply, _)) => {
-                self.answer(reply, Err(refusal.clone())).await;
+                self.answer(reply, Err(reason.clone())).await;
             }
             Effect::Ask(request) => self.client_requests.respond(&request.id, None),
             Effect::Respond(id, _) => self.client_requests.respond(&id, None),

@@ -159,9 +159,13 @@ impl Actor {
         if let Err(refusal) = self.send_missed().await {
             tracing::warn!(session = %self.id, error = %refusal, "updates cannot be sent yet");
             // A client that gets the end of a turn has been sent all of the turn.
-            if let Ok(Done::Stopped(_)) = result {
-                result = Err(refusal);
+            if let Ok(Done::Stopped(ended)) = result {
+                result = refusal.of_turn(ended.is_cancelled()).map(Done::Stopped);
             }
+        }
+        // A client that has cancelled a request gets that as its answer.
+        if reply.cancellation().is_cancelled() && matches!(result, Err(Refusal::Unreachable(_))) {
+            result = Err(Refusal::Cancelled);
         }
         if let Err(Refusal::PromptInProgress { client: None }) = result {
             let client = self.prompting_client();

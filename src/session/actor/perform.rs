@@ -318,6 +318,7 @@ impl Actor {
                 }
             }
             Work::Turns => self.turns.iter().for_each(|turn| turn.cancel.cancel()),
+            Work::FailedTurns => self.turns.iter().for_each(|turn| turn.cancel.abandon()),
             Work::Turn(message_id) => {
                 let mut turns = self.turns.iter();
                 if let Some(turn) = turns.find(|turn| turn.message_id == *message_id) {

@@ -200,15 +200,43 @@ fn an_end_that_cannot_be_logged_is_reported_as_a_failure() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
     machine.finished("m", Ok(end_turn()));
-    let reported = r#"state Idle(Some("{\"error\":{\"code\":-32603,\"message\":\"no space\",\"data\":{\"error\":\"internal_error\",\"code\":\"internal_error\",\"details\":\"no space\"}}}"))"#;
+    let reported = r#"state Idle(Some("{\"error\":{\"code\":-32603,\"message\":\"no space\",\"data\":{\"error\":\"storage_failed\",\"code\":\"storage_failed\",\"details\":\"no space\"}}}"))"#;
     assert_eq!(effects!(machine, failed(failed())), reported);
     effects!(machine, request(prompt("p")));
     machine.update(update("{}"));
-    assert_eq!(effects!(machine, failed(failed())), "cancel turns");
+    assert_eq!(effects!(machine, failed(failed())), "end failed turns");
     assert_eq!(
         effects!(machine, finished("m", Ok(end_turn()))),
         format!("recover, {reported}")
     );
+}
+
+#[test]
+fn a_turn_that_was_cancelled_is_reported_as_that_if_the_store_does_not_answer() {
+    let gone = || Refusal::Unreachable("gone".to_owned());
+    let cancelled = r#"state Idle(Some("{\"stopReason\":\"cancelled\"}"))"#;
+    let begun = || {
+        let mut machine = opened();
+        effects!(machine, request(prompt("p")));
+        machine
+    };
+    let cancel = || Request::Cancel { withdraw: false };
+    // Its end is not logged.
+    let mut machine = begun();
+    effects!(machine, request(cancel()));
+    machine.finished("m", Ok(end_turn()));
+    assert_eq!(effects!(machine, failed(gone())), cancelled);
+    // Meanwhile it is cancelled.
+    let mut machine = begun();
+    machine.finished("m", Ok(end_turn()));
+    machine.end_meanwhile();
+    assert_eq!(effects!(machine, failed(gone())), cancelled);
+    // An update was not logged.
+    let mut machine = begun();
+    machine.update(update(r#"{"sessionUpdate":"plan"}"#));
+    assert_eq!(effects!(machine, failed(gone())), "end failed turns");
+    effects!(machine, request(cancel()));
+    assert_eq!(effects!(machine, finished("m", Ok(end_turn()))), cancelled);
 }
 
 #[test]

@@ -128,7 +128,7 @@ fn what_cannot_be_logged_is_not_asked_and_ends_the_turn() {
         } else {
             machine.ask(asking("q", true));
         }
-        assert_eq!(effects!(machine, failed(failed())), "cancel turns");
+        assert_eq!(effects!(machine, failed(failed())), "end failed turns");
         // Nothing more is done in this turn.
         for logged in [true, false] {
             assert_eq!(effects!(machine, ask(asking("r", logged))), "drop r");
@@ -199,7 +199,7 @@ fn a_call_that_changed_what_cannot_be_logged_has_failed() {
     effects!(machine, request(call("c")));
     machine.called("c", Ok(served(Some("{}"))));
     // The actor refuses the call by itself, since its answer was in the batch.
-    assert_eq!(effects!(machine, failed(failed())), "cancel turns");
+    assert_eq!(effects!(machine, failed(failed())), "end failed turns");
     effects!(machine, request(call("d")));
     let refused = effects!(machine, called("d", Ok(served(Some("{}")))));
     assert_eq!(refused, "refuse d: no space");

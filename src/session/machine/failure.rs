@@ -5,7 +5,7 @@ use crate::engine::CloseReason;
 use super::lifecycle::Lifecycle;
 use super::{Machine, Purpose};
 use crate::session::effect::{Batch, Effect, Work};
-use crate::session::outcome::Refusal;
+use crate::session::outcome::{Done, Refusal};
 
 impl<R> Machine<R> {
     /// An effect of the last batch has failed.
@@ -22,7 +22,7 @@ impl<R> Machine<R> {
             Purpose::Prompt => {
                 // If the prompt was to be answered in this batch, it has been.
                 let answer = self.turns.undo().and_then(|turn| {
-                    let result = turn.failed(refusal.clone());
+                    let result = turn.failed(&refusal).map(Done::Stopped);
                     Some(Effect::Answer(turn.reply?, result))
                 });
                 answer.into_iter().chain(self.stop_turns(refusal)).collect()
@@ -36,8 +36,11 @@ impl<R> Machine<R> {
                 vec![Effect::RetryRecovery]
             }
             Purpose::Log => self.stop_turns(refusal).into_iter().collect(),
-            Purpose::EndTurn { deferred } => {
-                let mut batch = self.end_not_logged(refusal.clone(), deferred);
+            Purpose::EndTurn {
+                deferred,
+                cancelled,
+            } => {
+                let mut batch = self.end_not_logged(refusal.of_turn(cancelled), deferred);
                 batch.extend(self.stop_turns(refusal));
                 batch
             }
@@ -45,13 +48,14 @@ impl<R> Machine<R> {
         }
     }
 
-    /// Stops the running turns, which cannot be logged.
+    /// Stops the running turns, which cannot be logged, so that nothing is gained by a wait for their
+    /// ends.
     fn stop_turns(&mut self, refusal: Refusal) -> Option<Effect<R>> {
         if self.turns.is_empty() {
             return None;
         }
         self.turns.failure = Some(refusal);
-        Some(Effect::Cancel(Work::Turns))
+        Some(Effect::Cancel(Work::FailedTurns))
     }
 
     /// Ends the request under way, and closes the session for a reason if it was not open before.

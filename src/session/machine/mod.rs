@@ -80,6 +80,8 @@ enum Purpose {
     EndTurn {
         /// Whether the turn's answer waits for the end of a load.
         deferred: bool,
+        /// Whether the turn was cancelled.
+        cancelled: bool,
     },
     /// To finish a replay.
     CatchUp,

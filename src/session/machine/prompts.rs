@@ -160,8 +160,9 @@ impl<R> Machine<R> {
         let is_last = self.turns.is_empty();
         if let Some(refusal) = self.failure().cloned() {
             // Its end is logged when the log is recovered: now, or with the next prompt.
-            let result = turn.failed(refusal.clone());
-            let end = Phase::Idle(Some(not_logged(&refusal)));
+            let result = turn.failed(&refusal);
+            let end = Phase::Idle(Some(end_of(&result)));
+            let result = result.map(Done::Stopped);
             let mut recovery = Vec::new();
             if is_last {
                 self.turns.reset();
@@ -205,6 +206,7 @@ impl<R> Machine<R> {
         batch.push(Effect::synced(Kind::End, id, &end));
         self.purpose = Purpose::EndTurn {
             deferred: turn.reply.is_some() && self.load_under_way().is_some(),
+            cancelled: result.as_ref().is_ok_and(PromptEnd::is_cancelled),
         };
         let end = match &result {
             Ok(PromptEnd::Reported(params)) => Phase::Reported(params.clone()),
@@ -246,11 +248,16 @@ impl<R> Machine<R> {
         Some(Effect::state(end))
     }
 
-    /// The end of a turn could not be logged. `deferred` if the turn's answer is.
-    pub(super) fn end_not_logged(&mut self, refusal: Refusal, deferred: bool) -> Batch<R> {
-        let end = Phase::Idle(Some(not_logged(&refusal)));
-        if let (true, Some((_, result))) = (deferred, self.deferred.answers.back_mut()) {
-            *result = Err(refusal);
+    /// The end of a turn could not be logged, so that the turn has this result. `deferred` if the
+    /// turn's answer is.
+    pub(super) fn end_not_logged(
+        &mut self,
+        result: Result<PromptEnd, Refusal>,
+        deferred: bool,
+    ) -> Batch<R> {
+        let end = Phase::Idle(Some(end_of(&result)));
+        if let (true, Some((_, answer))) = (deferred, self.deferred.answers.back_mut()) {
+            *answer = result.map(Done::Stopped);
         }
         self.notify_end(end).into_iter().collect()
     }
@@ -270,6 +277,9 @@ impl<R> Machine<R> {
             prompt.cancelled = true;
         }
         self.turns.stop(|_| TurnStop::Cancelled);
+        if let Purpose::EndTurn { cancelled, .. } = &mut self.purpose {
+            *cancelled = true;
+        }
     }
 
     /// The process is ending, or its client has gone. Prompts of others that wait are not logged, so
@@ -385,11 +395,6 @@ impl<R> Machine<R> {
 /// Refuses a prompt while another one is being answered.
 fn in_progress<R>(reply: R) -> Effect<R> {
     Effect::Answer(reply, Err(Refusal::PromptInProgress { client: None }))
-}
-
-/// The payload of an `end` that could not be logged.
-fn not_logged(refusal: &Refusal) -> String {
-    end_of(&Err(refusal.clone()))
 }
 
 #[cfg(test)]

@@ -218,10 +218,10 @@ fn a_log_that_cannot_be_written_ends_all_turns_and_is_recovered_after_the_last()
         if overlapped {
             machine.request(named("c"));
             let stopped = effects!(machine, failed(failed()));
-            assert_eq!(stopped, "refuse c: no space, cancel turns");
+            assert_eq!(stopped, "refuse c: no space, end failed turns");
         } else {
             machine.update(update("{}"));
-            assert_eq!(effects!(machine, failed(failed())), "cancel turns");
+            assert_eq!(effects!(machine, failed(failed())), "end failed turns");
         }
         assert_eq!(effects!(machine, request(named("d"))), "", "it waits");
         let ended = effects!(machine, finished("a", Ok(end_turn())));

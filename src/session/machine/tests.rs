@@ -143,6 +143,7 @@ pub(in crate::session) fn words(batch: Batch<&'static str>) -> String {
         Effect::Skip(prompt) => format!("skip {}", prompt.message_id),
         Effect::Cancel(Work::Attach) => "abort".to_owned(),
         Effect::Cancel(Work::Turns) => "cancel turns".to_owned(),
+        Effect::Cancel(Work::FailedTurns) => "end failed turns".to_owned(),
         Effect::Cancel(Work::Turn(id)) => format!("cancel turn {id}"),
         Effect::Cancel(Work::OwnWork) => "cancel own work".to_owned(),
         Effect::Cancel(Work::ClientRequests) => "withdraw".to_owned(),
@@ -307,7 +308,7 @@ fn an_update_that_cannot_be_logged_ends_the_turn_and_is_recovered_before_the_ans
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
     machine.update(update("{}"));
-    assert_eq!(effects!(machine, failed(failed())), "cancel turns");
+    assert_eq!(effects!(machine, failed(failed())), "end failed turns");
     assert_eq!(effects!(machine, update(update("{}"))), "", "no more of it");
     let ended = effects!(
         machine,

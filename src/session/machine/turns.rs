@@ -2,11 +2,11 @@
 
 use std::mem;
 
-use crate::engine::{PromptEnd, StopReason};
+use crate::engine::PromptEnd;
 use crate::json;
 use crate::protocol::UpdateKind;
 use crate::record::open_calls::OpenCalls;
-use crate::session::outcome::{Done, Refusal};
+use crate::session::outcome::Refusal;
 use crate::session::request::{AnswerDue, ClientResponse};
 
 /// A prompt that is being answered.
@@ -33,14 +33,9 @@ pub(super) enum TurnStop {
 }
 
 impl<R> Turn<R> {
-    /// The result of a turn that could not be logged. A client that has cancelled it gets that answer if
-    /// the store did not answer: its end may be logged later, and nobody waits for that.
-    pub(super) fn failed(&self, refusal: Refusal) -> Result<Done, Refusal> {
-        if self.stop == Some(TurnStop::Cancelled) && !refusal.is_of_disk() {
-            Ok(Done::Stopped(PromptEnd::Because(StopReason::Cancelled)))
-        } else {
-            Err(refusal)
-        }
+    /// The result of a turn that could not be logged.
+    pub(super) fn failed(&self, refusal: &Refusal) -> Result<PromptEnd, Refusal> {
+        refusal.of_turn(self.stop == Some(TurnStop::Cancelled))
     }
 }
 

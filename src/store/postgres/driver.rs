@@ -440,6 +440,9 @@ impl DriverInner {
             pause = (2 * pause).min(PAUSES.1);
         };
         drop(permit);
+        if let Some(waiter) = &statement.waiter {
+            waiter.has_waited(is_in_vain(&done));
+        }
         self.note(&done, begun);
         done
     }
@@ -577,6 +580,14 @@ impl DriverInner {
             None => DatabaseFailure::Unknown(with_causes(&error)),
         })
     }
+}
+
+/// Whether a statement has waited for a database that has given no answer.
+fn is_in_vain(done: &Result<Vec<Row>, DatabaseFailure>) -> bool {
+    matches!(
+        done,
+        Err(DatabaseFailure::Unreachable(_) | DatabaseFailure::GivenUp(_))
+    )
 }
 
 /// Whether an error is one of the connection.

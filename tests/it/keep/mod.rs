@@ -436,7 +436,7 @@ fn clients_that_come_while_everything_is_stopped_have_the_next_host() {
     }
 }
 
-/// `RUN_SLOW_TESTS` waits for the 10 seconds that an agent has for a cancellation.
+/// `RUN_SLOW_TESTS` waits for the 7 seconds that an agent has for a cancellation.
 #[test]
 fn all_sessions_are_stopped_at_once() {
     if !env::slow() {

@@ -19,8 +19,10 @@ use super::cluster::{self, Cluster};
 use super::failover::await_with_each_commit;
 use super::processes::{Process, load, prompt};
 use super::proxy::Proxy;
+use crate::support::command::command;
 use crate::support::env;
 use crate::support::rows::Rows;
+use crate::support::wrapped::Wrapped;
 
 /// How long what is promised may take at most.
 const PROMISED: Duration = Duration::from_secs(10);
@@ -79,6 +81,165 @@ fn nobody_waits_for_a_database_that_says_nothing() {
     let (known, times) = all(patient.as_ref(), |frozen| proxy.hold(frozen));
     assert_eq!(times.len(), CASES.len());
     goes_on(patient.as_ref(), &known);
+}
+
+/// A turn that is ended while the database says nothing.
+#[derive(Clone, Copy, Debug)]
+struct EndedTurn {
+    /// The version of the client.
+    version: u8,
+    /// The prompt: of the fake agent, or of the built-in engine if it begins with a slash.
+    prompt: &'static str,
+    by: EndedBy,
+}
+
+/// How the client ends it.
+#[derive(Clone, Copy, Debug)]
+enum EndedBy {
+    Cancel,
+    CancelRequest,
+    Close,
+}
+
+const fn ended_turn(version: u8, prompt: &'static str, by: EndedBy) -> EndedTurn {
+    EndedTurn {
+        version,
+        prompt,
+        by,
+    }
+}
+
+/// Turns whose agent obeys, or says more and more, so that an append has failed already.
+const OBEYED: [EndedTurn; 8] = [
+    ended_turn(1, "say begun ; hang", EndedBy::Cancel),
+    ended_turn(1, "say begun ; hang", EndedBy::Close),
+    ended_turn(1, "ticks 1000000 1000", EndedBy::Cancel),
+    ended_turn(1, "ticks 1000000 1000", EndedBy::CancelRequest),
+    ended_turn(1, "ticks 1000000 1000", EndedBy::Close),
+    ended_turn(2, "/flood 1000000 40", EndedBy::Cancel),
+    ended_turn(2, "say begun ; hang", EndedBy::Cancel),
+    ended_turn(2, "ticks 1000000 1000", EndedBy::Cancel),
+];
+
+/// Turns whose agent is deaf.
+const DEAF: [EndedTurn; 4] = [
+    ended_turn(1, "say begun ; hang-hard", EndedBy::Cancel),
+    ended_turn(1, "say begun ; hang-hard", EndedBy::CancelRequest),
+    ended_turn(1, "say begun ; hang-hard", EndedBy::Close),
+    ended_turn(2, "say begun ; hang-hard", EndedBy::Cancel),
+];
+
+#[test]
+fn a_cancelled_turn_is_cancelled_whatever_hangs() {
+    let Some(cluster) = cluster::shared() else {
+        return;
+    };
+    let proxy = Proxy::start(cluster.port);
+    let (direct, behind) = cluster.through(proxy.port);
+    Store::migrate(&direct, &Sys::real()).unwrap();
+    let patient = format!("{}&patience=1h", behind.display());
+    let deaf = if env::slow() { &DEAF[..] } else { &[] };
+    let turns: Vec<_> = OBEYED.iter().chain(deaf).copied().collect();
+    let (ready, frozen) = (Barrier::new(turns.len() + 1), Barrier::new(turns.len() + 1));
+    thread::scope(|scope| {
+        let turns = turns.iter().map(|turn| {
+            let (place, ready, frozen) = (patient.as_ref(), &ready, &frozen);
+            scope.spawn(move || (turn, is_cancelled(place, *turn, ready, frozen)))
+        });
+        let turns: Vec<_> = turns.collect();
+        ready.wait();
+        proxy.hold(true);
+        frozen.wait();
+        for ended in turns {
+            let (turn, time) = ended.join().unwrap();
+            if env::slow() {
+                println!("{turn:?}: {:.1} s", time.as_secs_f64());
+                assert!(time <= PROMISED, "{turn:?}: {time:?}");
+            }
+        }
+        proxy.hold(false);
+    });
+}
+
+/// Begins a turn, ends it when the database is frozen, and checks that it counts as cancelled. Returns
+/// how long that takes.
+fn is_cancelled(place: &Path, turn: EndedTurn, ready: &Barrier, frozen: &Barrier) -> Duration {
+    let folder = tempfile::tempdir().unwrap();
+    let agent = Wrapped::new(folder.path(), &[]);
+    let flags = agent.arguments();
+    let arguments: Vec<_> = if turn.prompt.starts_with('/') {
+        vec!["serve"]
+    } else {
+        let wrap = ["wrap"].into_iter();
+        wrap.chain(flags.iter().map(String::as_str)).collect()
+    };
+    let mut process = Process::with_client(command(place, &arguments), turn.version);
+    let session = process.new_session();
+    let request = process.begin("session/prompt", &prompt(&session, turn.prompt));
+    if turn.version > 1 {
+        process.wait(request).unwrap();
+    }
+    process.take_updates(1);
+    ready.wait();
+    frozen.wait();
+    let begun = Instant::now();
+    let named = json!({ "sessionId": session });
+    match turn.by {
+        EndedBy::Cancel => process.notify("session/cancel", &named),
+        EndedBy::CancelRequest => {
+            process.notify("$/cancel_request", &json!({ "requestId": request }));
+        }
+        EndedBy::Close => drop(process.begin("session/close", &named)),
+    }
+    if turn.version > 1 {
+        let idle = process.take_idle();
+        assert_eq!(idle["stopReason"], "cancelled", "{turn:?}: {idle}");
+    } else {
+        let answer = process.wait(request);
+        let is_cancelled = match &answer {
+            Ok(answer) => answer["stopReason"] == "cancelled",
+            Err(error) => error["code"] == -32800 && matches!(turn.by, EndedBy::CancelRequest),
+        };
+        assert!(is_cancelled, "{turn:?}: {answer:?}");
+    }
+    if let EndedBy::Close = turn.by {
+        let closed = process.wait(request + 1);
+        assert!(closed.is_ok() || is_unreachable(&closed), "{closed:?}");
+    }
+    let time = begun.elapsed();
+    process.signal(Signal::KILL);
+    time
+}
+
+/// The agent has a second to end a turn that has failed, and not as long as for one that was cancelled.
+#[test]
+fn a_failed_turn_waits_for_no_deaf_agent() {
+    let Some(cluster) = cluster::shared() else {
+        return;
+    };
+    let proxy = Proxy::start(cluster.port);
+    let (direct, behind) = cluster.through(proxy.port);
+    Store::migrate(&direct, &Sys::real()).unwrap();
+    let impatient = format!("{}&patience=1s", behind.display());
+    let folder = tempfile::tempdir().unwrap();
+    let agent = Wrapped::new(folder.path(), &[]);
+    let flags = agent.arguments();
+    let arguments: Vec<_> = ["wrap"]
+        .into_iter()
+        .chain(flags.iter().map(String::as_str))
+        .collect();
+    let mut process = Process::with_client(command(impatient.as_ref(), &arguments), 1);
+    let session = process.new_session();
+    let endless = prompt(&session, "ticks 1000000 1000 ; hang-hard");
+    let request = process.begin("session/prompt", &endless);
+    process.take_updates(1);
+    proxy.hold(true);
+    let begun = Instant::now();
+    let failed = process.wait(request);
+    assert!(is_unreachable(&failed), "{failed:?}");
+    let time = begun.elapsed();
+    assert!(time < Duration::from_secs(6), "{time:?}");
+    process.signal(Signal::KILL);
 }
 
 #[test]

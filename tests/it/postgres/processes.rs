@@ -34,8 +34,20 @@ pub(super) struct Process {
 
 impl Process {
     pub(super) fn start(store: &Path) -> Self {
-        let mut process = Self::silent(store);
-        let hello = json!({ "protocolVersion": 1 });
+        Self::with_client(command(store, &["serve"]), 1)
+    }
+
+    /// The process that a command starts, with a client of this version.
+    pub(super) fn with_client(command: Command, version: u8) -> Self {
+        let mut process = Self::of(command);
+        let hello = match version {
+            1 => json!({ "protocolVersion": 1 }),
+            _ => json!({
+                "protocolVersion": version,
+                "info": { "name": "test", "version": "1" },
+                "capabilities": {},
+            }),
+        };
         process.ask("initialize", &hello).unwrap();
         process
     }
@@ -150,6 +162,17 @@ impl Process {
     pub(super) fn take_updates(&mut self, updates: usize) {
         while self.updates < updates {
             self.take().expect("it answers");
+        }
+    }
+
+    /// Takes messages until one reports the end of a turn to a client of version 2. Returns the report.
+    pub(super) fn take_idle(&mut self) -> Value {
+        loop {
+            let mut message = self.take().expect("it is reported");
+            let update = message["params"]["update"].take();
+            if update["state"] == "idle" && update.get("stopReason").is_some() {
+                return update;
+            }
         }
     }
 

@@ -183,7 +183,7 @@ impl World {
             Effect::Skip(Prompt { message_id, .. }) => {
                 assert_eq!(self.log.last(), Some(&(Kind::Prompt, message_id)));
             }
-            Effect::Cancel(Work::Turns) => {
+            Effect::Cancel(Work::Turns | Work::FailedTurns) => {
                 for (_, stopped) in &mut self.turns {
                     *stopped = true;
                 }
