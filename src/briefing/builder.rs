@@ -14,8 +14,8 @@ use crate::record::{Kind, Record};
 
 use super::page::{self, Words};
 use super::questions::Questions;
+use super::steps::Trail;
 use super::text::{Clip, short_member};
-use super::trail::Trail;
 use super::turn::{BriefingTurn, BriefingTurnEnd, ShortTurn};
 
 /// A larger budget is reduced to this one, in bytes, so that the briefing always fits into a line.

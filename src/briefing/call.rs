@@ -2,8 +2,8 @@
 
 use crate::json::{self, text_elements, text_member};
 
+use super::steps::Step;
 use super::text::{Clip, block_name, block_text, line, one_line, short, short_member, string_body};
-use super::trail::Step;
 
 /// The longest title or path, in characters.
 const TITLE: usize = 160;

@@ -9,7 +9,7 @@ mod lines;
 mod page;
 mod questions;
 mod text;
-mod trail;
+mod steps;
 mod turn;
 mod window;
 

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 
 use super::builder::{Briefing, BriefingTurns};
 use super::lines::{BriefingLines, LEFT_OUT, free_mark, on_lines};
+use super::steps::Trail;
 use super::text::Clip;
-use super::trail::Trail;
 use super::turn::{BriefingTurn, ShortTurn};
 
 /// The parts of the room that are kept for the trail and for how the conversation began, at most.

@@ -8,8 +8,8 @@ use crate::protocol::update::call_id;
 use crate::protocol::{Role, UpdateKind};
 
 use super::call::BriefingCall;
+use super::steps::{Step, Trail};
 use super::text::{Clip, block_name, block_text, one_line, short_member};
-use super::trail::{Step, Trail};
 
 /// The overhead of each item in a turn, besides its text, in bytes.
 const OVERHEAD: usize = 96;

@@ -4,7 +4,7 @@
 //! [`Outlet`]. Everything the engine puts into the outlet is appended to the session's log and then
 //! sent to the client, in that order and byte for byte.
 
-pub mod captured;
+pub mod terminal_text;
 pub mod client;
 pub mod clients;
 pub mod error;
@@ -14,7 +14,7 @@ pub mod outlet;
 pub mod process;
 pub mod prompt;
 pub mod known;
-pub mod relay;
+pub mod upstream;
 pub mod proxy;
 pub mod agent;
 pub mod choice;
@@ -32,7 +32,7 @@ pub use error::EngineError;
 pub use history::{History, HistoryError};
 pub use outlet::{Block, Cancel, EngineEvent, EventFilter, Outlet, Question};
 pub use prompt::{Prompt, PromptEnd, StopReason};
-pub use relay::{AgentListQuery, Foreign, InitializeOutcome, Introduction, Patience};
+pub use upstream::{AgentListQuery, Foreign, InitializeOutcome, Introduction, Patience};
 
 use crate::json::{Object, quoted, string_member, text_member};
 use crate::record::header::{Implementation, Workspace};

@@ -16,7 +16,7 @@ use super::database::{CatalogDatabase, DatabaseError};
 use super::filter::Filter;
 use super::generation::Generation;
 use super::logs::Logs;
-use super::look::Observer;
+use super::observe::Observer;
 use super::refresh::Refresh;
 use super::remote::{self, Remote};
 use super::reports::Reporter;

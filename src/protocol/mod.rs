@@ -3,7 +3,7 @@
 mod client_view;
 pub mod cursor;
 pub mod error;
-mod ids;
+mod id_set;
 pub mod jetbrains;
 pub mod meta;
 pub mod method;
@@ -14,6 +14,6 @@ pub mod v2;
 mod version;
 
 pub use client_view::{ClientView, EngineCall};
-pub use ids::{Id, IdSet};
+pub use id_set::{Id, IdSet};
 pub use update::{Role, UpdateKind, UpdateParts};
 pub use version::ProtocolVersion;

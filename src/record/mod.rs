@@ -4,7 +4,7 @@
 
 mod first_words;
 pub mod activity;
-mod in_version_1;
+mod as_v1;
 pub mod header;
 pub mod agent_session_id;
 pub mod kind;
@@ -27,9 +27,9 @@ pub mod payload;
 
 pub use activity::{Activity, ActivityState};
 pub use agent_session_id::AgentSessionId;
+pub use as_v1::{InVersion1, snapshot_of};
 pub use current_settings::CurrentSettings;
 pub use header::Header;
-pub use in_version_1::{InVersion1, snapshot_of};
 pub use kind::Kind;
 pub use line::Record;
 pub use open_calls::OpenCalls;

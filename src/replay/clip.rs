@@ -10,7 +10,7 @@ use crate::json::{self, Splice};
 use crate::record::AgentSessionId;
 use crate::sys::is_message_id;
 
-use super::{spots, stub};
+use super::{stub, truncation};
 
 /// The members that are shortened.
 const MEMBERS: [&[u8]; 3] = [b"content", b"rawInput", b"rawOutput"];
@@ -76,7 +76,7 @@ fn shorten(update: &[u8], limit: usize, out: &mut Vec<u8>) -> Option<usize> {
             break;
         };
         let values = members.iter().map(|(_, value)| value.start);
-        cuts = spots::cuts_of(update, values, need);
+        cuts = truncation::cuts_of(update, values, need);
         if cuts.is_none() {
             let longest = (0..members.len()).max_by_key(|at| members[*at].1.len())?;
             let (key, value) = members.remove(longest);

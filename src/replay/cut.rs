@@ -13,7 +13,7 @@ use crate::json::{Splice, split};
 use crate::protocol::text_block::chunk_text;
 
 use super::envelope::{EnvelopeWriter, ReplayedLine, TAIL};
-use super::{REPEATED, Replay, spots, stub};
+use super::{REPEATED, Replay, stub, truncation};
 
 /// The maximum length of the note about a cut.
 const CUT_NOTE: usize = 48;
@@ -49,7 +49,7 @@ impl Oversize<'_> {
     /// are not what makes it long.
     fn shorten(&self, limit: usize, out: &mut Vec<u8>) -> bool {
         let need = (self.line.len() + CUT_NOTE).saturating_sub(limit);
-        let Some(cuts) = spots::cuts(self.line, need) else {
+        let Some(cuts) = truncation::cuts(self.line, need) else {
             return false;
         };
         let removed = cuts.iter().map(|cut| cut.range.len()).sum();
@@ -78,7 +78,7 @@ impl Oversize<'_> {
         let removed = self.update.len() + self.beside(envelope);
         envelope.open(self.at, &note(removed), out);
         out.extend_from_slice(b"{\"sessionUpdate\":\"agent_message_chunk\",\"content\":");
-        out.extend(spots::text_block(&spots::marker(removed)));
+        out.extend(truncation::text_block(&truncation::marker(removed)));
         out.push(b'}');
         out.extend_from_slice(TAIL);
     }

@@ -12,7 +12,7 @@ use crate::json::{self, TextLayout, split};
 use crate::protocol::text_block::plain_text;
 
 use super::envelope::{EnvelopeWriter, TAIL};
-use super::last::append;
+use super::held_line::append;
 
 /// The maximum length of a joined chunk.
 #[derive(Clone, Copy, Debug)]

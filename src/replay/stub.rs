@@ -3,7 +3,7 @@
 use crate::json;
 use crate::protocol::Role;
 
-use super::spots::{marker, text_block};
+use super::truncation::{marker, text_block};
 
 /// Members up to this length are kept.
 const SMALL: usize = 1024;

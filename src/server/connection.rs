@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::relay::Patience;
+use crate::engine::upstream::Patience;
 use crate::json::string_member;
 use crate::protocol::ProtocolVersion;
 use crate::protocol::method::{CANCEL_REQUEST, INITIALIZE, SESSION_CANCEL};

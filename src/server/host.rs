@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::Engine;
-use crate::engine::relay::Patience;
+use crate::engine::upstream::Patience;
 use crate::store::{Host, Hosting, Store, StoreError};
 use crate::sys::boot::own_start;
 use crate::sys::{Sys, blocking};

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Engine;
-use crate::engine::relay::Patience;
+use crate::engine::upstream::Patience;
 use crate::index::Catalog;
 use crate::protocol::ProtocolVersion;
 use crate::session::{Busy, BusyGuard, Deps, Growth, Owners, Registry};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::Engine;
-use crate::engine::relay::Patience;
+use crate::engine::upstream::Patience;
 use crate::session::ReplayPolicy;
 use crate::sources::LiveSources;
 use crate::store::Durability;

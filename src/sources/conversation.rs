@@ -11,7 +11,7 @@ use crate::redact::Redactor;
 use crate::sys::Timestamp;
 
 use super::content;
-use super::spent::{Ledger, Spent};
+use super::usage::{Ledger, Spent};
 
 /// A conversation of another tool. Without entries, the file did not have one, or only a part of
 /// another one.

@@ -10,9 +10,9 @@ use crate::sys::Timestamp;
 
 use super::content::{as_text, text};
 use super::conversation::{ConversationBuilder, ToolConversation};
-use super::spent::{Spent, number};
 use super::subagents::SourceSubagent;
 use super::tool::CallsById;
+use super::usage::{Spent, number};
 use super::{FoundConversation, ToolFolders, Wanted, has_extension, lines, tool};
 
 /// `$COPILOT_HOME/session-state`, or that in `~/.copilot`.

@@ -15,9 +15,9 @@ use crate::sys::Timestamp;
 use super::content::{self, as_text, text};
 use super::conversation::{ConversationBuilder, ToolConversation};
 use super::database::open;
-use super::spent::Spent;
 use super::subagents::{self, SourceSubagent};
 use super::tool::CallsById;
+use super::usage::Spent;
 use super::{FoundConversation, ToolFolders, has_extension, lines};
 
 /// The file's name.

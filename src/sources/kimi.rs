@@ -12,9 +12,9 @@ use crate::sys::Timestamp;
 use super::content::as_text;
 use super::conversation::{ConversationBuilder, ToolConversation};
 use super::kimi_cli::{self, block};
-use super::spent::{Spent, number};
 use super::subagents::SourceSubagent;
 use super::tool::CallsById;
+use super::usage::{Spent, number};
 use super::{FoundConversation, ToolFolders, Wanted, lines};
 
 /// `$KIMI_CODE_HOME/sessions`, or that in `~/.kimi-code`.

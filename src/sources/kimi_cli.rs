@@ -12,9 +12,9 @@ use crate::sys::Timestamp;
 
 use super::content::{self, as_text, diff, text};
 use super::conversation::{ConversationBuilder, ToolConversation};
-use super::spent::{Spent, number};
 use super::subagents::SourceSubagent;
 use super::tool::{CallsById, arguments};
+use super::usage::{Spent, number};
 use super::{FoundConversation, ToolFolders, Wanted, has_extension, lines};
 
 /// `$KIMI_SHARE_DIR/sessions`, or that in `~/.kimi`.

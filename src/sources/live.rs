@@ -15,8 +15,8 @@ use crate::record::{Kind, Passage, Record};
 use crate::store::{LogReader, Store, StoreError};
 use crate::sys::{SessionId, Timestamp, lock, with_causes};
 
-use super::glance::{Glance, LARGEST};
 use super::import::{ImportError, Importer, folder, log, session_id};
+use super::preview::{Glance, LARGEST};
 use super::scan::SeenFiles;
 use super::{FoundConversation, Source, ToolConversation, ToolFolders};
 

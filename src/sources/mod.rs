@@ -13,7 +13,7 @@ mod copilot;
 mod database;
 mod file;
 mod gemini;
-mod glance;
+mod preview;
 mod goose;
 pub mod import;
 mod kimi;
@@ -25,7 +25,7 @@ mod pi;
 mod qwen;
 mod raw;
 mod scan;
-mod spent;
+mod usage;
 mod subagents;
 mod tool;
 

@@ -13,8 +13,8 @@ use crate::sys::Timestamp;
 use super::content::{self, as_text, diff, text};
 use super::conversation::{ConversationBuilder, ToolConversation};
 use super::database::open;
-use super::spent::{Spent, number};
 use super::subagents::{self, SourceSubagent};
+use super::usage::{Spent, number};
 use super::{FoundConversation, ToolFolders, tool};
 
 /// The file's name.

@@ -10,8 +10,8 @@ use crate::sys::Timestamp;
 
 use super::content::{self, as_text, text};
 use super::conversation::{ConversationBuilder, ToolConversation};
-use super::spent::{Spent, number};
 use super::tool::CallsById;
+use super::usage::{Spent, number};
 use super::{FoundConversation, ToolFolders, Wanted, has_extension, lines};
 
 /// `$PI_CODING_AGENT_DIR/sessions`, or that in `~/.pi/agent`.

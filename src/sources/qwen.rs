@@ -10,8 +10,8 @@ use crate::sys::Timestamp;
 
 use super::content::{self, as_text, diff, text};
 use super::conversation::{ConversationBuilder, ToolConversation};
-use super::spent::{Spent, number};
 use super::subagents::SourceSubagent;
+use super::usage::{Spent, number};
 use super::{FoundConversation, ToolFolders, Wanted, branch, has_extension, lines, tool};
 
 /// `$QWEN_HOME`, or `~/.qwen`.

@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::relay::Patience;
+use crate::engine::upstream::Patience;
 use crate::engine::{Caller, Clients, EngineError};
 use crate::json;
 use crate::protocol::{Id, IdSet};

@@ -13,8 +13,8 @@ use crate::protocol::method;
 use crate::transport::Outcome;
 use crate::transport::pump::{LineSink, pump};
 
-use super::cleared;
 use super::connection::{AgentConnection, Awaited};
+use super::context_clear;
 use super::extensions::for_client;
 use super::members::with_members;
 use super::parse::{self, AgentMessage, MessageReader, NamedSession, Payload, read, session_of};
@@ -410,7 +410,7 @@ impl Intake {
         self.connection.runtime.spawn(async move {
             let outcome = answer.await.unwrap_or_else(|_| unanswered());
             if at.is_some() && method == method::REQUEST_PERMISSION {
-                cleared::prepare(&connection, &route, &outcome).await;
+                context_clear::prepare(&connection, &route, &outcome).await;
             }
             if at.is_some() && !is_native {
                 terminals::record_output(&route, &method, &params, &outcome).await;

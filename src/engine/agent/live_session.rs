@@ -12,10 +12,10 @@ use crate::protocol::method;
 use crate::record::metadata::SYSTEM_PROMPT;
 use crate::sys::{Ids, lock};
 
-use super::cleared;
 use super::connection::{
     ABANDONED_TIMEOUT, AgentCall, AgentConnection, Awaited, CANCEL_TIMEOUT, TurnEnd,
 };
+use super::context_clear;
 use super::extensions::{for_agent, for_client};
 use super::hand_over::{self, HandOver};
 use super::members::{of_session, with_session};
@@ -219,7 +219,7 @@ impl LiveSession {
         if refused {
             TurnOutcome::Unknown
         } else {
-            cleared::follow(self);
+            context_clear::follow(self);
             TurnOutcome::Ended(ended)
         }
     }

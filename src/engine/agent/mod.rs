@@ -10,7 +10,7 @@ mod agent_requests;
 mod agent_session;
 mod attach;
 mod capabilities;
-mod cleared;
+mod context_clear;
 mod command;
 mod connection;
 mod early;

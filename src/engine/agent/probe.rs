@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::engine::relay::Patience;
+use crate::engine::upstream::Patience;
 use crate::protocol::method;
 use crate::sys::blocking;
 use crate::transport::message::request_line;

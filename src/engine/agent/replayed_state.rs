@@ -9,7 +9,7 @@ use crate::protocol::UpdateKind;
 use crate::record::{InVersion1, Kind, OpenTurns, Record, subagents};
 use crate::sys::Ids;
 
-use super::cleared::clears_context;
+use super::context_clear::clears_context;
 use super::hand_over::BriefingReason;
 use super::identity::NameMatch;
 use super::ids::IdNormalizer;

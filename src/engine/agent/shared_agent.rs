@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::engine::relay::{InitializeOutcome, Introduction, Patience};
+use crate::engine::upstream::{InitializeOutcome, Introduction, Patience};
 use crate::engine::{BoxFuture, Caller, Clients, EngineError};
 use crate::json::text_member;
 use crate::protocol::{Id, IdSet, method};

@@ -11,7 +11,7 @@ use std::ops::Range;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::captured::{self, Exit};
+use crate::engine::terminal_text::{self, Exit};
 use crate::engine::{Block, EngineEvent, Question};
 use crate::json::{self, string_member, text_member};
 use crate::protocol::{UpdateKind, method};
@@ -105,7 +105,7 @@ impl AgentTerminals {
         truncated: bool,
         exit: Option<&Exit>,
     ) -> Vec<String> {
-        let item = captured::item(output, truncated, exit);
+        let item = terminal_text::item(output, truncated, exit);
         self.forget(|id| id != terminal_id);
         self.kept += item.len();
         self.ended.push_back((terminal_id.to_owned(), item));

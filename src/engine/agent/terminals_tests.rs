@@ -24,7 +24,7 @@ fn live(id: &str) -> String {
 }
 
 fn text(output: &str) -> String {
-    captured::item(output, false, None)
+    terminal_text::item(output, false, None)
 }
 
 fn end(terminals: &mut AgentTerminals, id: &str) -> Vec<String> {
@@ -132,7 +132,7 @@ fn the_end_of_a_turn_forgets_what_is_done() {
 #[test]
 fn what_is_kept_has_a_bound() {
     let mut terminals = AgentTerminals::default();
-    let output = "o".repeat(captured::OUTPUT_LIMIT);
+    let output = "o".repeat(terminal_text::OUTPUT_LIMIT);
     for number in 0..40 {
         terminals.ended(&number.to_string(), &output, false, None);
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::engine::process::{Child, Launch, ProcessInput, ProcessOutput};
 use crate::engine::proxy::{Port, SuccessorConnection};
-use crate::engine::relay::Patience;
+use crate::engine::upstream::Patience;
 use crate::sys::{blocking, lock};
 use crate::transport::message::{cancel_line, notification_line, request_line, response_line};
 use crate::transport::{Outcome, Writer};

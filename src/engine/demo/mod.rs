@@ -22,7 +22,7 @@ mod turn;
 use std::sync::{Arc, Mutex, Weak};
 
 use crate::engine::process::Launch;
-use crate::engine::relay::Patience;
+use crate::engine::upstream::Patience;
 use crate::engine::{
     AttachOutcome, AttachReason, BoxFuture, Called, Cancel, CloseReason, Conversation, Engine,
     EngineError, Opening, Prompt, PromptEnd, SessionConfig, StopReason,

@@ -5,7 +5,7 @@ use std::process::{ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::engine::relay::Patience;
+use crate::engine::upstream::Patience;
 use crate::sys::lock;
 
 use super::group::{Group, Status, spawn, start_guard};

@@ -6,7 +6,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::engine::captured::Exit;
+use crate::engine::terminal_text::Exit;
 use crate::sys::lock;
 
 use super::group::{Group, Status, spawn, start_guard};

@@ -8,7 +8,7 @@
 
 mod line;
 mod messages;
-mod alike;
+mod chunk_layout;
 mod answer;
 pub mod patch;
 mod diff;
@@ -37,7 +37,7 @@ use crate::json::{self, Member, Splice};
 use crate::protocol::meta::{REJOIN, UPDATES};
 use crate::protocol::{Id, IdSet, Role, UpdateKind};
 
-use alike::ChunkLayoutCache;
+use chunk_layout::ChunkLayoutCache;
 use line::UpdateLine;
 use messages::V2Messages;
 use modes::Modes;

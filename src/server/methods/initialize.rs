@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::engine::relay::{InitializeOutcome, Introduction, Patience};
+use crate::engine::upstream::{InitializeOutcome, Introduction, Patience};
 use crate::engine::{ClientCapabilities, EngineError};
 use crate::json;
 use crate::protocol::{ClientView, ProtocolVersion, jetbrains, v2};

@@ -10,7 +10,7 @@ use crate::sys::Timestamp;
 use super::super::branch::{blocks, message_id};
 use super::super::content::{self, as_text};
 use super::super::conversation::ConversationBuilder;
-use super::super::spent::{Spent, number};
+use super::super::usage::{Spent, number};
 use super::tools;
 
 /// Reads records in the order of the file.

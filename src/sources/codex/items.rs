@@ -12,8 +12,8 @@ use crate::sys::Timestamp;
 
 use super::super::content::{self, as_text, console, of_call, text};
 use super::super::conversation::{ConversationBuilder, NewCall, ToolConversation};
-use super::super::spent::{Spent, number};
 use super::super::tool::arguments;
+use super::super::usage::{Spent, number};
 use super::tool::CodexTool;
 use super::{command, patch};
 

@@ -6,7 +6,7 @@ use crate::sys::Timestamp;
 
 use super::super::content::{self, text};
 use super::super::conversation::ConversationBuilder;
-use super::super::spent::{Spent, number};
+use super::super::usage::{Spent, number};
 use super::tools;
 
 /// Reads messages in their order.

@@ -18,7 +18,7 @@ use tokio::sync::{broadcast, watch};
 use tokio::time::timeout;
 
 use crate::engine::process::Child;
-use crate::engine::relay::Patience;
+use crate::engine::upstream::Patience;
 use crate::sys::lock;
 
 use super::error::RequestError;

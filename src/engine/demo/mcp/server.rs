@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::engine::process::Launch;
-use crate::engine::relay::Patience;
+use crate::engine::upstream::Patience;
 use crate::sys::lock;
 
 use super::config::{Endpoint, ServerConfig};

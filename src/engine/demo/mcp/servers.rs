@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::engine::SessionConfig;
 use crate::engine::demo::describe::shorten;
 use crate::engine::process::Launch;
-use crate::engine::relay::Patience;
+use crate::engine::upstream::Patience;
 use crate::sys::lock;
 
 use super::config::{ServerConfig, servers};

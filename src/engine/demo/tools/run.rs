@@ -6,12 +6,12 @@ use std::time::Duration;
 use agent_client_protocol_schema::v1::ToolKind;
 use serde_json::{Value, json};
 
-use crate::engine::captured::{self, Exit};
 use crate::engine::demo::command::{DemoCommand, usage};
 use crate::engine::demo::describe::shorten;
 use crate::engine::demo::tool_call::{ToolCall, ToolResult, text};
 use crate::engine::demo::turn::{DemoTurn, Done, EarlyStop};
 use crate::engine::process::Shell;
+use crate::engine::terminal_text::{self, Exit};
 
 use super::permission::{GuardedAction, Permission, may};
 use super::terminal;
@@ -87,7 +87,7 @@ async fn in_subprocess(
                 let sent = match paused {
                     Ok(()) if total > shown => {
                         let (output, cut) = shell.output(SHOWN);
-                        call.progress(turn, Some(&[text(&captured::so_far(&output, cut))])).await
+                        call.progress(turn, Some(&[text(&terminal_text::so_far(&output, cut))])).await
                     }
                     paused => paused,
                 };
@@ -114,7 +114,7 @@ async fn in_subprocess(
 /// The content of the tool call for a command that has ended.
 fn content(shell: &Shell, exit: &Exit) -> Vec<Value> {
     let (output, cut) = shell.output(KEPT);
-    vec![text(&captured::text(&output, cut, Some(exit)))]
+    vec![text(&terminal_text::text(&output, cut, Some(exit)))]
 }
 
 /// The result of a command that has ended: only exit code 0 is a success.

@@ -5,10 +5,10 @@ use std::time::Duration;
 use agent_client_protocol_schema::v1::TerminalExitStatus;
 use serde_json::json;
 
-use crate::engine::captured::{Exit, item};
 use crate::engine::demo::tool_call::{ToolCall, ToolResult};
 use crate::engine::demo::turn::{DemoTurn, EarlyStop};
 use crate::engine::process::shell;
+use crate::engine::terminal_text::{Exit, item};
 use crate::json;
 use crate::protocol::UpdateKind;
 use crate::protocol::method::{
