@@ -10,6 +10,7 @@ use tokio_postgres::Row;
 
 use super::cluster;
 use super::logs::{header, new_id, open, texts, update};
+use super::processes::{Process, load, prompt};
 use crate::support::command::{fails, runs};
 use crate::support::rows::Rows;
 
@@ -633,4 +634,57 @@ fn each_role_does_what_it_may_and_no_more() {
     }
     assert_eq!(state(), before);
     drop(logs);
+}
+
+/// Reading a log needs no right to repair it.
+#[test]
+fn a_writer_reads_a_log_with_a_torn_end() {
+    let Some(stage) = Stage::new(&[("writer", Rights::Write)]) else {
+        return;
+    };
+    let (store, rows) = stage.as_role("writer");
+    let id = new_id();
+    let mut log = store.create(&id, &header(&id)).unwrap();
+    let said = |kind, id, payload| (kind, id, payload);
+    for (kind, id, payload) in [
+        said(
+            Kind::Prompt,
+            Some("msg_1"),
+            r#"{"prompt":[{"type":"text","text":"a"}]}"#,
+        ),
+        said(
+            Kind::Update,
+            None,
+            r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"known"}}"#,
+        ),
+        said(Kind::End, None, r#"{"stopReason":"end_turn"}"#),
+    ] {
+        log.append(kind, id, payload, Sync::Turn).unwrap();
+    }
+    let torn = "SELECT @.append(no, token, end_off, end_off + 4, true, 'torn', 9) FROM @.fence";
+    let appended = rows.ask(torn, &[]).unwrap();
+    assert!(appended[0].get::<_, bool>(0));
+    drop((log, store));
+    let place = stage.place_of("writer");
+    let mut process = Process::start(&place);
+    let loaded = process
+        .ask("session/load", &load(id.as_str(), false))
+        .unwrap();
+    assert_eq!(process.text, "known");
+    let why = loaded["_meta"]["rejoin"]["readOnly"].as_str();
+    assert!(
+        why.is_some_and(|why| why.contains("permission denied")),
+        "{loaded}"
+    );
+    let refused = process.ask("session/prompt", &prompt(id.as_str(), "/echo on"));
+    assert_eq!(refused.unwrap_err()["data"]["error"], "storage_failed");
+    process.leave();
+    // Who may do so, cuts it off.
+    let mut process = Process::start(&stage.place);
+    process
+        .ask("session/load", &load(id.as_str(), false))
+        .unwrap();
+    let answer = process.ask("session/prompt", &prompt(id.as_str(), "/echo on"));
+    assert_eq!(answer.unwrap()["stopReason"], "end_turn");
+    process.leave();
 }
