@@ -542,14 +542,12 @@ impl Actor {
             }
             _ => Err(Refusal::Cancelled),
         };
-        if let (
-            true,
-            true,
-            Ok(_),
-            Passed::Prompt {
+        if is_new
+            && self.front.is_none()
+            && answer.is_ok()
+            && let Passed::Prompt {
                 message_id, params, ..
-            },
-        ) = (is_new, self.front.is_none(), &answer, &passed)
+            } = &passed
         {
             // The client has shown it to its user, so it is logged.
             self.machine.passed_prompt_answered();
@@ -726,7 +724,7 @@ async fn silence(wire: &ClientConnection) {
     }
 }
 
-/// What is said of an owner of which nothing more is known.
+/// The error for an owner of which nothing more is known.
 const SILENT: &str = "the process that has the session open gives no answer";
 
 /// The prompts that this actor's client has sent, which it is not shown again.
