@@ -44,8 +44,9 @@ SET search_path = pg_catalog, pg_temp AS $may_use$
 $may_use$;
 
 -- Says what the commit of this transaction is to wait for: nothing, or the disk and synchronous
--- standbys. A server that waits for more goes on to do that.
-CREATE FUNCTION @.commit_waits(waits bool) RETURNS void LANGUAGE sql AS $commit_waits$
+-- standbys. A server that waits for more goes on to do that. The result is the setting: the planner
+-- inlines this where it is called, which it does not do to a function without a result.
+CREATE FUNCTION @.commit_waits(waits bool) RETURNS text LANGUAGE sql AS $commit_waits$
     SELECT set_config('synchronous_commit', CASE
         WHEN NOT waits THEN 'off'
         WHEN current_setting('synchronous_commit') = 'remote_apply' THEN 'remote_apply'
@@ -130,15 +131,12 @@ BEGIN
         RAISE check_violation USING MESSAGE = 'a block has as many bytes as lie between its offsets';
     END IF;
     UPDATE @.fence f
-        SET end_off = ending, changed = (extract(epoch from clock_timestamp()) * 1000)::bigint
+        SET end_off = ending, changed = @.now_ms()
         WHERE f.no = log AND f.token = claim AND f.end_off = start RETURNING f.epoch INTO its_epoch;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    PERFORM set_config('synchronous_commit', CASE
-        WHEN NOT waits THEN 'off'
-        WHEN current_setting('synchronous_commit') = 'remote_apply' THEN 'remote_apply'
-        ELSE 'on' END, true);
+    PERFORM @.commit_waits(waits);
     IF ending - start <= longest THEN
         INSERT INTO @.block VALUES (log, start, its_epoch, appended);
     ELSE
