@@ -32,12 +32,11 @@ pub use error::EngineError;
 pub use history::{History, HistoryError};
 pub use outlet::{Block, Cancel, EngineEvent, EventFilter, Outlet, Question};
 pub use prompt::{Prompt, PromptEnd, StopReason};
-pub use upstream::{AgentListQuery, Foreign, InitializeOutcome, Introduction, Patience};
+pub use upstream::{AgentListQuery, Foreign, InitializeOutcome, Introduction, Patience, Upstream};
 
 use crate::json::{Object, quoted, string_member, text_member};
 use crate::record::header::{Implementation, Workspace};
 use crate::sys::{Ids, SessionId, Timestamp};
-use crate::transport::ClientConnection;
 
 /// A boxed future that can move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -65,107 +64,27 @@ pub trait Engine: Send + Sync + fmt::Debug {
         Box::pin(async {})
     }
 
-    /// Whether a conversation accepts prompts while it answers others, and orders them itself.
-    fn accepts_overlapping_prompts(&self) -> bool {
-        false
-    }
-
-    /// Whether the next attach may fail because the user must sign in first. The client loads the
-    /// session again after that, so nothing is replayed before.
-    fn may_want_sign_in(&self) -> bool {
-        false
-    }
-
-    /// Whether this engine wraps an agent. Then its own sessions can be imported, and messages that
-    /// rejoin does not implement are forwarded to it. All that follows is for such engines.
-    fn wraps_agent(&self) -> bool {
-        false
-    }
-
-    /// Whether the wrapped agent speaks the client's own version of the protocol, where that is not
-    /// version 1. Then nothing that passes between them is converted, and what the agent is doing is
-    /// reported by the agent itself.
-    fn is_native(&self) -> bool {
-        false
-    }
-
-    /// An engine like this one, with an agent of its own, for clients that speak another version of
-    /// the protocol than the agent of this engine. `None` if this engine serves all.
-    fn another(&self) -> Option<Arc<dyn Engine>> {
+    /// The agent that answers the prompts, if the engine wraps one. Its conversations accept prompts
+    /// while they answer others, which the agent orders itself.
+    fn upstream(&self) -> Option<&dyn Upstream> {
         None
     }
+}
 
-    /// A client is connected: requests of the agent that belong to no session, and to no request of
-    /// another client, go to it.
-    fn connect(&self, client: Arc<ClientConnection>) {
-        drop(client);
+impl dyn Engine {
+    /// Whether this engine wraps an agent.
+    pub fn wraps_agent(&self) -> bool {
+        self.upstream().is_some()
     }
 
-    /// Forwards `initialize`.
-    fn initialize(&self, introduction: Introduction) -> BoxFuture<'static, InitializeOutcome> {
-        drop(introduction);
-        let error = EngineError::internal("there is no wrapped agent");
-        Box::pin(async { InitializeOutcome::Unavailable(error) })
+    /// Whether it wraps an agent that is native, see [`Upstream::is_native`].
+    pub fn is_native(&self) -> bool {
+        self.upstream().is_some_and(Upstream::is_native)
     }
 
-    /// Forwards a request that belongs to no session. When `cancelled` resolves, the agent is notified.
-    fn call(
-        &self,
-        caller: Caller,
-        method: &str,
-        params: &str,
-        cancelled: BoxFuture<'static, ()>,
-    ) -> BoxFuture<'static, Result<String, EngineError>> {
-        drop(cancelled);
-        tracing::debug!(caller.id, method, length = params.len(), "unknown request");
-        let error = EngineError::unknown_method(method);
-        Box::pin(async { Err(error) })
-    }
-
-    /// Forwards a notification that belongs to no session.
-    fn notify(&self, method: &str, params: &str) {
-        tracing::debug!(method, length = params.len(), "unknown notification");
-    }
-
-    /// A page of the agent's own sessions, if it lists them.
-    fn sessions(&self, asked: AgentListQuery) -> BoxFuture<'static, Result<Foreign, EngineError>> {
-        drop(asked);
-        Box::pin(async { Ok(Foreign::default()) })
-    }
-
-    /// The names that the agent may have in logs.
-    fn agent_names(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    /// Whether a session that rejoin does not have may be one of the agent's.
-    fn may_have_sessions(&self) -> bool {
-        false
-    }
-
-    /// Whether the agent declared this session capability when it was last initialized.
-    fn declares(&self, capability: &str) -> bool {
-        tracing::trace!(capability, "no agent declares it");
-        false
-    }
-
-    /// Whether this is the session of a subagent, of which nothing but a cancellation is forwarded:
-    /// the agent has announced it, or it is in a log that was opened.
-    fn is_subagent(&self, id: &str) -> bool {
-        tracing::trace!(id, "no agent has announced it");
-        false
-    }
-
-    /// Forwards the cancellation of a subagent's work, if the running agent has announced the
-    /// subagent.
-    fn cancel_subagent(&self, id: &str, params: &str) {
-        tracing::trace!(id, length = params.len(), "no agent has announced it");
-    }
-
-    /// Deletes a session of the agent that rejoin does not have.
-    fn delete(&self, id: &str) -> BoxFuture<'static, Result<(), EngineError>> {
-        tracing::trace!(id, "no agent has it");
-        Box::pin(async { Ok(()) })
+    /// The names that the wrapped agent may have in logs. There are none without such an agent.
+    pub fn agent_names(&self) -> Vec<String> {
+        self.upstream().map(Upstream::names).unwrap_or_default()
     }
 }
 

@@ -213,7 +213,9 @@ impl Process {
         let shared = &*self.0;
         let options = &shared.options;
         let engine = self.engine_for(version);
-        engine.connect(wire.clone());
+        if let Some(agent) = engine.upstream() {
+            agent.connect(wire.clone());
+        }
         let registry = Registry::new(Arc::new(Deps {
             sys: shared.sys.clone(),
             store: shared.store.clone(),
@@ -459,10 +461,11 @@ impl Process {
     /// speaks version 2 is of no use to a client of version 1.
     fn engine_for(&self, version: Option<ProtocolVersion>) -> Arc<dyn Engine> {
         let engine = &self.0.engine;
-        if version != Some(ProtocolVersion::V1) || !engine.is_native() {
+        let native = engine.upstream().filter(|agent| agent.is_native());
+        let Some(agent) = native.filter(|_| version == Some(ProtocolVersion::V1)) else {
             return engine.clone();
-        }
-        let other = || engine.another().unwrap_or_else(|| engine.clone());
+        };
+        let other = || agent.another().unwrap_or_else(|| engine.clone());
         self.0.other_engine.get_or_init(other).clone()
     }
 

@@ -53,7 +53,7 @@ pub use transport::Program;
 use crate::engine::proxy::Port;
 use crate::engine::{
     AgentListQuery, BoxFuture, Caller, Conversation, Engine, EngineError, Foreign,
-    InitializeOutcome, Introduction, Opening, Patience,
+    InitializeOutcome, Introduction, Opening, Patience, Upstream,
 };
 use crate::protocol::method;
 use crate::record::header::Implementation;
@@ -151,17 +151,19 @@ impl Engine for WrappedEngine {
         ))
     }
 
-    /// Some agents queue them, some answer them concurrently, some refuse.
-    fn accepts_overlapping_prompts(&self) -> bool {
-        true
+    fn leave(&self, patience: Patience) -> BoxFuture<'static, ()> {
+        let agent = self.agent.clone();
+        Box::pin(async move { agent.leave(patience).await })
     }
 
+    fn upstream(&self) -> Option<&dyn Upstream> {
+        Some(self)
+    }
+}
+
+impl Upstream for WrappedEngine {
     fn may_want_sign_in(&self) -> bool {
         self.agent.may_want_sign_in()
-    }
-
-    fn wraps_agent(&self) -> bool {
-        true
     }
 
     fn is_native(&self) -> bool {
@@ -222,7 +224,7 @@ impl Engine for WrappedEngine {
         })
     }
 
-    fn agent_names(&self) -> Vec<String> {
+    fn names(&self) -> Vec<String> {
         let mut names = self.agent.other_names();
         names.push(self.agent.name().to_owned());
         names
@@ -268,10 +270,5 @@ impl Engine for WrappedEngine {
                 _ => Ok(()),
             }
         })
-    }
-
-    fn leave(&self, patience: Patience) -> BoxFuture<'static, ()> {
-        let agent = self.agent.clone();
-        Box::pin(async move { agent.leave(patience).await })
     }
 }

@@ -23,7 +23,7 @@ use super::agent::{DOWNLOAD_TIMEOUT, Policy, Program, WrappedEngine};
 use super::process::Launch;
 use super::{
     BoxFuture, Caller, Clients, Conversation, Engine, EngineError, InitializeOutcome, Introduction,
-    Opening, Patience,
+    Opening, Patience, Upstream,
 };
 use crate::protocol::method;
 use crate::record::header::Implementation;
@@ -232,14 +232,12 @@ impl Engine for ChoiceEngine {
         Box::pin(async move { while leaving.join_next().await.is_some() {} })
     }
 
-    fn accepts_overlapping_prompts(&self) -> bool {
-        true
+    fn upstream(&self) -> Option<&dyn Upstream> {
+        Some(self)
     }
+}
 
-    fn wraps_agent(&self) -> bool {
-        true
-    }
-
+impl Upstream for ChoiceEngine {
     fn connect(&self, client: Arc<ClientConnection>) {
         self.0.clients.connect(client.clone());
         for engine in self.0.engines() {

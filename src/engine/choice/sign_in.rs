@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::engine::agent::WrappedEngine;
-use crate::engine::{BoxFuture, Caller, Engine, EngineError};
+use crate::engine::{BoxFuture, Caller, EngineError, Upstream};
 use crate::json::{self, string_member, text_elements};
 use crate::protocol::method;
 use crate::sys::lock;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout_at};
 
-use crate::engine::{AgentListQuery, Engine, EngineError, Foreign};
+use crate::engine::{AgentListQuery, EngineError, Foreign, Upstream};
 use crate::index::{
     Catalog, Filter, ListError, Listed, Order, SessionPage, cursor_after, seal, unseal,
 };
@@ -108,7 +108,11 @@ struct AgentPage {
 }
 
 /// The result of a list.
-pub(super) async fn list(deps: &Arc<Deps>, request: ListRequest) -> Result<String, Error> {
+pub(super) async fn list(
+    deps: &Arc<Deps>,
+    agent: &dyn Upstream,
+    request: ListRequest,
+) -> Result<String, Error> {
     let place = match &request.cursor {
         None => Some(ListPosition {
             page: 0,
@@ -121,14 +125,8 @@ pub(super) async fn list(deps: &Arc<Deps>, request: ListRequest) -> Result<Strin
             .filter(|place: &ListPosition| place.page < PAGES),
     };
     let place = place.ok_or_else(invalid_cursor)?;
-    let names = deps.engine.agent_names();
-    let theirs = theirs(
-        deps.catalog.as_ref(),
-        &names,
-        deps.engine.as_ref(),
-        &request,
-        &place,
-    );
+    let names = agent.names();
+    let theirs = theirs(deps.catalog.as_ref(), &names, agent, &request, &place);
     let ours = ours(deps, &request, &place);
     let (ours, theirs) = tokio::join!(ours, theirs);
     let merged = merge(&request, place, ours?, theirs);
@@ -184,7 +182,7 @@ async fn ours(
 async fn theirs(
     catalog: Option<&Arc<Catalog>>,
     names: &[String],
-    engine: &dyn Engine,
+    agent: &dyn Upstream,
     request: &ListRequest,
     place: &ListPosition,
 ) -> AgentPage {
@@ -196,7 +194,7 @@ async fn theirs(
     };
     let until = Instant::now() + TIMEOUT;
     loop {
-        let page = match agent_page(engine, request, &here, until).await {
+        let page = match agent_page(agent, request, &here, until).await {
             Ok(page) => page,
             Err(error) => return list.without(&error),
         };
@@ -204,7 +202,7 @@ async fn theirs(
         list.pages += 1;
         list.source.clone_from(&page.source);
         list.entries = entries(&page, &request.filter, here.after.as_ref());
-        list.hide(engine, catalog.cloned(), names).await;
+        list.hide(agent, catalog.cloned(), names).await;
         let repeats = next == here.cursor || list.pages + place.page >= PAGES;
         list.next = next.filter(|_| !repeats).map(|cursor| Theirs {
             cursor: Some(cursor),
@@ -217,7 +215,7 @@ async fn theirs(
         }
     }
     if request.counted && place.theirs == Side::Start {
-        let rest = count_rest(catalog, names, engine, request, &list, until);
+        let rest = count_rest(catalog, names, agent, request, &list, until);
         list.count = Some(list.entries.len() as u64 + rest.await);
     }
     list
@@ -225,7 +223,7 @@ async fn theirs(
 
 /// A page of the agent.
 async fn agent_page(
-    engine: &dyn Engine,
+    agent: &dyn Upstream,
     request: &ListRequest,
     here: &Theirs,
     until: Instant,
@@ -236,7 +234,7 @@ async fn agent_page(
         cwd: request.filter.cwd.clone().filter(|_| one_folder),
         cursor: here.cursor.clone(),
     };
-    timeout_at(until, engine.sessions(asked))
+    timeout_at(until, agent.sessions(asked))
         .await
         .unwrap_or_else(|_| {
             let seconds = TIMEOUT.as_secs();
@@ -249,7 +247,7 @@ async fn agent_page(
 async fn count_rest(
     catalog: Option<&Arc<Catalog>>,
     names: &[String],
-    engine: &dyn Engine,
+    agent: &dyn Upstream,
     request: &ListRequest,
     first: &AgentPage,
     until: Instant,
@@ -257,7 +255,7 @@ async fn count_rest(
     let (mut count, mut pages) = (0, first.pages);
     let mut next = first.next.clone();
     while let Some(here) = next.filter(|_| pages < PAGES) {
-        let Ok(page) = agent_page(engine, request, &here, until).await else {
+        let Ok(page) = agent_page(agent, request, &here, until).await else {
             break;
         };
         pages += 1;
@@ -265,7 +263,7 @@ async fn count_rest(
             entries: entries(&page, &request.filter, None),
             ..AgentPage::default()
         };
-        list.hide(engine, catalog.cloned(), names).await;
+        list.hide(agent, catalog.cloned(), names).await;
         count += list.entries.len() as u64;
         let repeats = page.next_cursor == here.cursor;
         next = page.next_cursor.filter(|_| !repeats).map(|cursor| Theirs {
@@ -278,9 +276,14 @@ async fn count_rest(
 
 impl AgentPage {
     /// Leaves out subagents, and sessions that are ours, under any name of the agent.
-    async fn hide(&mut self, engine: &dyn Engine, catalog: Option<Arc<Catalog>>, names: &[String]) {
+    async fn hide(
+        &mut self,
+        agent: &dyn Upstream,
+        catalog: Option<Arc<Catalog>>,
+        names: &[String],
+    ) {
         self.entries
-            .retain(|entry| !engine.is_subagent(&entry.key.1));
+            .retain(|entry| !agent.is_subagent(&entry.key.1));
         let Some(catalog) = catalog.filter(|_| !self.entries.is_empty()) else {
             return;
         };

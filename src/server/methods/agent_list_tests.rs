@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::engine::{BoxFuture, Conversation, Opening};
+use crate::engine::{BoxFuture, Caller, InitializeOutcome, Introduction};
 use crate::index::Summary;
-use crate::record::header::Implementation;
 use crate::sys::ids::RandomIds;
 use crate::sys::{Ids, SessionId};
+use crate::transport::ClientConnection;
 
 /// The beginning that makes a path absolute.
 const DRIVE: &str = if cfg!(windows) { "C:" } else { "" };
@@ -285,14 +285,30 @@ struct Odd {
     asked: AtomicUsize,
 }
 
-impl Engine for Odd {
-    fn identity(&self) -> Implementation {
-        unimplemented!("nobody asks for its name")
+impl Upstream for Odd {
+    fn connect(&self, _: Arc<ClientConnection>) {}
+
+    fn initialize(&self, _: Introduction) -> BoxFuture<'static, InitializeOutcome> {
+        unimplemented!("nobody introduces a client")
     }
 
-    fn open(&self, _: Opening) -> Arc<dyn Conversation> {
-        unimplemented!("nobody opens a session")
+    fn call(
+        &self,
+        _: Caller,
+        _: &str,
+        _: &str,
+        _: BoxFuture<'static, ()>,
+    ) -> BoxFuture<'static, Result<String, EngineError>> {
+        unimplemented!("nobody calls it")
     }
+
+    fn notify(&self, _: &str, _: &str) {}
+
+    fn is_subagent(&self, _: &str) -> bool {
+        false
+    }
+
+    fn cancel_subagent(&self, _: &str, _: &str) {}
 
     fn sessions(&self, asked: AgentListQuery) -> BoxFuture<'static, Result<Foreign, EngineError>> {
         self.asked.fetch_add(1, Ordering::Relaxed);

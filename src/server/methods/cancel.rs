@@ -25,9 +25,8 @@ pub(super) fn session(context: &ConnectionContext, params: &str) {
         // In version 1 the client answers what it was asked for.
         let withdraw = context.version() == ProtocolVersion::V2;
         context.registry().send(&id, Request::Cancel { withdraw });
-    } else {
-        let engine = &context.deps().engine;
-        engine.cancel_subagent(&session.session_id, params);
+    } else if let Some(agent) = context.upstream() {
+        agent.cancel_subagent(&session.session_id, params);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::engine::Caller;
+use crate::engine::{Caller, Upstream};
 use crate::index::{Catalog, ListError, Summary};
 use crate::protocol::ProtocolVersion;
 use crate::protocol::error::ErrorReader;
@@ -79,6 +79,21 @@ impl ConnectionContext {
         }
     }
 
+    /// The wrapped agent.
+    pub(super) fn upstream(&self) -> Option<&dyn Upstream> {
+        self.deps().engine.upstream()
+    }
+
+    /// The wrapped agent, if it declares this capability.
+    pub(super) fn upstream_with(&self, capability: &str) -> Option<&dyn Upstream> {
+        self.upstream().filter(|agent| agent.declares(capability))
+    }
+
+    /// Whether this is the id of a subagent's session.
+    fn is_subagent(&self, name: &str) -> bool {
+        self.upstream().is_some_and(|agent| agent.is_subagent(name))
+    }
+
     /// Whether the wrapped agent speaks the client's version, where that is not version 1.
     pub(super) fn is_native(&self) -> bool {
         self.deps().engine.is_native()
@@ -108,8 +123,7 @@ impl ConnectionContext {
     /// The session that a client means.
     pub(super) fn find(&self, name: &str) -> Result<SessionId, Error> {
         let named = self.named(name);
-        if self.deps().engine.is_subagent(name) && !named.as_ref().is_some_and(|id| self.exists(id))
-        {
+        if self.is_subagent(name) && !named.as_ref().is_some_and(|id| self.exists(id)) {
             return Err(error::of_subagent());
         }
         match named {
@@ -201,10 +215,10 @@ impl ConnectionContext {
 
     /// The id here of a session that the wrapped agent may have.
     pub(super) fn id_of_agents_session(&self, name: &str) -> Option<SessionId> {
-        let engine = &self.deps().engine;
-        let may_be_one = engine.wraps_agent() && !engine.is_subagent(name);
+        let agent = self.upstream()?;
+        let may_be_one = !agent.is_subagent(name);
         may_be_one
-            .then(|| id_of_agents_session(&engine.identity().name, name))
+            .then(|| id_of_agents_session(&self.deps().engine.identity().name, name))
             .flatten()
     }
 
@@ -216,8 +230,7 @@ impl ConnectionContext {
     /// Whether an unstable method is served: if `--unstable` is given, or if the wrapped agent
     /// declares the capability.
     pub(super) fn offers(&self, capability: &str) -> bool {
-        let deps = self.deps();
-        self.is_persistent() && (deps.unstable || deps.engine.declares(capability))
+        self.is_persistent() && (self.deps().unstable || self.upstream_with(capability).is_some())
     }
 
     /// Whether the client wants the session index of JetBrains' clients, and there is a store.

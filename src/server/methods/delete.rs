@@ -28,10 +28,10 @@ pub(super) fn serve(context: &ConnectionContext, params: &str) -> Result<Request
         }
         _ => {}
     }
-    if !context.wraps_agent() {
+    let Some(agent) = context.upstream() else {
         return Ok(RequestAction::Answer("{}".to_owned()));
-    }
-    let deleted = context.deps().engine.delete(&name);
+    };
+    let deleted = agent.delete(&name);
     Ok(RequestAction::Later(Box::pin(async move {
         let deleted = deleted.await.map(|()| "{}".to_owned());
         (deleted.map_err(Error::from), None)

@@ -86,11 +86,10 @@ fn action(context: &ConnectionContext, request: &IncomingRequest) -> Result<Requ
         (method @ (AUTHENTICATE | LOGOUT | SESSION_LOAD | SESSION_SET_MODE), V2) => {
             Err(error::unknown_method(method))
         }
-        _ if context.wraps_agent() => forward::request(context, request),
-        (method @ (SESSION_SET_MODE | SESSION_SET_CONFIG_OPTION), V1) => {
+        (method @ (SESSION_SET_MODE | SESSION_SET_CONFIG_OPTION), V1) if !context.wraps_agent() => {
             settings::serve(context, method, params)
         }
-        (method, _) => Err(error::unknown_method(method)),
+        _ => forward::request(context, request),
     }
 }
 
@@ -99,7 +98,6 @@ pub(in crate::server) fn notification(context: &ConnectionContext, method: &str,
     match method {
         SESSION_CANCEL => cancel::session(context, params),
         CANCEL_REQUEST => cancel::request(context, params),
-        method if context.wraps_agent() => forward::notification(context, method, params),
-        method => tracing::debug!(method, "unknown notification"),
+        method => forward::notification(context, method, params),
     }
 }

@@ -1,18 +1,18 @@
-//! Passes messages that rejoin does not implement on to the engine.
+//! Passes messages that rejoin does not implement on to the wrapped agent.
 
 use crate::engine::begun;
 use crate::json::string_member;
 use crate::protocol::ProtocolVersion;
 use crate::protocol::method::{AUTH_LOGIN, AUTH_LOGOUT, AUTHENTICATE, LOGOUT};
-use crate::server::error::Error;
+use crate::server::error::{self, Error};
 use crate::session::Request as SessionRequest;
 use crate::transport::IncomingRequest;
 
 use super::action::RequestAction;
 use super::context::ConnectionContext;
 
-/// Forwards a request to the wrapped agent. One about a session goes through that session, so that
-/// it is served in order with its other requests.
+/// Forwards a request to the wrapped agent; without one, the method is unknown. A request about a
+/// session goes through that session, so that it is served in order with the session's others.
 pub(super) fn request(
     context: &ConnectionContext,
     request: &IncomingRequest,
@@ -22,6 +22,9 @@ pub(super) fn request(
         params,
         responder,
     } = request;
+    let Some(agent) = context.upstream() else {
+        return Err(error::unknown_method(method));
+    };
     if let Some(name) = string_member(params, "sessionId") {
         return to_session(context, name, method, params);
     }
@@ -31,9 +34,8 @@ pub(super) fn request(
         in_v1(context.version(), method)
     };
     let cancelled = Box::pin(responder.cancellation().cancelled_owned());
-    let engine = &context.deps().engine;
     // Sent before what the client sends next, if the agent runs.
-    let call = begun(engine.call(context.caller(responder), method, params, cancelled));
+    let call = begun(agent.call(context.caller(responder), method, params, cancelled));
     Ok(RequestAction::Later(Box::pin(async move {
         (call.await.map_err(Error::from), None)
     })))
@@ -66,10 +68,13 @@ pub(super) fn to_session(
     }))
 }
 
-/// Forwards a notification.
+/// Forwards a notification to the wrapped agent. Without one it is ignored, as JSON-RPC has it.
 pub(super) fn notification(context: &ConnectionContext, method: &str, params: &str) {
+    let Some(agent) = context.upstream() else {
+        return tracing::debug!(method, "unknown notification");
+    };
     let Some(name) = string_member(params, "sessionId") else {
-        return context.deps().engine.notify(method, params);
+        return agent.notify(method, params);
     };
     if let Some(id) = context.named(&name) {
         let (method, params) = (method.to_owned(), params.to_owned());

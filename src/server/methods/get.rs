@@ -93,6 +93,7 @@ async fn import_from_agent(registry: &Registry, id: &SessionId, name: &str) -> R
 
 /// The working directory of a session that the agent lists.
 async fn folder(deps: &Deps, name: &str) -> Option<String> {
+    let agent = deps.engine.upstream()?;
     let until = Instant::now() + TIMEOUT;
     let mut cursor = None;
     for _ in 0..PAGES {
@@ -100,7 +101,7 @@ async fn folder(deps: &Deps, name: &str) -> Option<String> {
             cwd: None,
             cursor: cursor.clone(),
         };
-        let page = timeout_at(until, deps.engine.sessions(asked)).await;
+        let page = timeout_at(until, agent.sessions(asked)).await;
         let page = page.ok()?.ok()?;
         let is_it = |entry: &&String| string_member(entry, "sessionId").as_deref() == Some(name);
         if let Some(entry) = page.sessions.iter().find(is_it) {

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::engine::upstream::{InitializeOutcome, Introduction, Patience};
+use crate::engine::upstream::{InitializeOutcome, Introduction, Patience, Upstream};
 use crate::engine::{ClientCapabilities, EngineError};
 use crate::json;
 use crate::protocol::{ClientView, ProtocolVersion, jetbrains, v2};
@@ -119,7 +119,7 @@ pub(in crate::server) async fn initialize(
     let own = own_result(deps, version);
     // So that the end of the process waits for it.
     let busy = context.registry().requests().begin();
-    let result = if deps.engine.wraps_agent() {
+    let result = if let Some(agent) = deps.engine.upstream() {
         let asked = match version {
             ProtocolVersion::V1 => Introduction {
                 params,
@@ -130,7 +130,7 @@ pub(in crate::server) async fn initialize(
                 native: Some(v2::initialize_params_of_both(&params)),
             },
         };
-        match ask_agent(deps, asked).await {
+        match ask_agent(deps, agent, asked).await {
             InitializeOutcome::Answered(Ok(agents)) => Ok(with_agent(deps, version, &agents, &own)),
             InitializeOutcome::Answered(Err(refused)) => Err(Error::from(refused)),
             InitializeOutcome::Unavailable(failed) => Ok(without_agent(&failed, own).to_string()),
@@ -215,8 +215,12 @@ fn own_result(deps: &Deps, version: ProtocolVersion) -> Value {
 
 /// Forwards `initialize` to the wrapped agent. An agent that does not answer a client that is gone
 /// is ended, unless it has other clients.
-async fn ask_agent(deps: &Deps, introduction: Introduction) -> InitializeOutcome {
-    let mut answer = deps.engine.initialize(introduction);
+async fn ask_agent(
+    deps: &Deps,
+    agent: &dyn Upstream,
+    introduction: Introduction,
+) -> InitializeOutcome {
+    let mut answer = agent.initialize(introduction);
     if deps.shares_engine {
         return answer.await;
     }

@@ -168,7 +168,8 @@ impl Listing {
         let own_only = only || query.offset.is_some();
         // Without a store, none of them can be opened.
         let own_only = own_only || deps.store.is_none();
-        let page = if deps.engine.wraps_agent() && !own_only {
+        let agent = deps.engine.upstream().filter(|_| !own_only);
+        let page = if let Some(agent) = agent {
             let request = agent_list::ListRequest {
                 filter,
                 cursor,
@@ -176,7 +177,7 @@ impl Listing {
                 counted: query.counted,
                 form: form.clone(),
             };
-            agent_list::list(&deps, request).await
+            agent_list::list(&deps, agent, request).await
         } else {
             let page = own_page(&deps, filter, cursor, query, form.clone()).await;
             page.map(|page| page.to_string())

@@ -141,9 +141,10 @@ fn is_only_the_agents(context: &ConnectionContext, id: &SessionId, imported: &Se
 
 /// The id here of a session that the wrapped agent may have.
 fn agents_session(context: &ConnectionContext, name: &str) -> Option<SessionId> {
-    let engine = &context.deps().engine;
     // Without a store, none is imported.
-    (context.is_persistent() && engine.may_have_sessions())
+    let agent = context.upstream().filter(|_| context.is_persistent())?;
+    let may_be_one = agent.may_have_sessions();
+    may_be_one
         .then(|| context.id_of_agents_session(name))
         .flatten()
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::engine::BoxFuture;
+use crate::engine::{BoxFuture, Upstream};
 use crate::index::{Filter, ObservedSession};
 use crate::json::{string_member, text_elements, text_member};
 use crate::protocol::method::{
@@ -48,8 +48,10 @@ pub(super) fn serve(
         let named = string_member(params, "sessionId");
         named.is_some_and(|name| context.find(&name).is_ok_and(|id| context.exists(&id)))
     };
-    if context.deps().engine.declares(capability) && !is_ours() {
-        let asked = ask_agent(context, request, params);
+    if let Some(agent) = context.upstream_with(capability)
+        && !is_ours()
+    {
+        let asked = ask_agent(context, agent, request, params);
         return Some(Ok(RequestAction::Later(Box::pin(async move {
             (asked.await, None)
         }))));
@@ -62,12 +64,12 @@ pub(super) fn serve(
 
 fn ask_agent(
     context: &ConnectionContext,
+    agent: &dyn Upstream,
     request: &IncomingRequest,
     params: &str,
 ) -> BoxFuture<'static, Result<String, Error>> {
     let cancelled = Box::pin(request.responder.cancellation().cancelled_owned());
-    let engine = &context.deps().engine;
-    let call = engine.call(
+    let call = agent.call(
         context.caller(&request.responder),
         &request.method,
         params,
@@ -132,12 +134,10 @@ fn batch_get(
             _ => others.push(name),
         }
     }
-    let others = Some(others).filter(|others| {
-        !others.is_empty() && context.deps().engine.declares("jetbrains.sessionBatchGet")
-    });
-    let theirs = others.map(|others| {
+    let agent = context.upstream_with("jetbrains.sessionBatchGet");
+    let theirs = agent.filter(|_| !others.is_empty()).map(|agent| {
         let params = json!({ "sessionIds": others }).to_string();
-        ask_agent(context, request, &params)
+        ask_agent(context, agent, request, &params)
     });
     let form = RowForm::of(context);
     let registry = context.registry().clone();

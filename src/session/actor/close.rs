@@ -137,8 +137,11 @@ fn agent_session_ids(deps: &Deps, store: &Store, id: &SessionId) -> Vec<String> 
 
 /// Has the agent delete its sessions. Does not wait.
 fn delete_at_agent(deps: &Arc<Deps>, ids: Vec<String>) {
+    let Some(agent) = deps.engine.upstream() else {
+        return;
+    };
     for id in ids {
-        let deleted = deps.engine.delete(&id);
+        let deleted = agent.delete(&id);
         tokio::spawn(async move {
             if let Err(error) = deleted.await {
                 tracing::info!(%error, "the agent does not delete its session");

@@ -25,7 +25,7 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::{AttachOutcome, Called, CloseReason, EngineError, EngineEvent};
+use crate::engine::{AttachOutcome, Called, CloseReason, EngineError, EngineEvent, Upstream};
 use crate::protocol::ClientView;
 use crate::store::Store;
 use crate::sys::SessionId;
@@ -177,7 +177,7 @@ impl Actor {
         replays: Busy,
         ((messages, mailbox), ends): (Messages, UnreadEnds),
     ) -> Self {
-        let machine = Machine::new(deps.engine.accepts_overlapping_prompts());
+        let machine = Machine::new(deps.engine.wraps_agent());
         let view = client.view.fresh();
         let (results, finished) = mpsc::unbounded_channel();
         Self {
@@ -350,8 +350,9 @@ impl Actor {
                 return Vec::new();
             }
         };
+        let upstream = self.deps.engine.upstream();
         self.machine
-            .attach_first(self.deps.engine.may_want_sign_in());
+            .attach_first(upstream.is_some_and(Upstream::may_want_sign_in));
         let is_native = match &self.front {
             Some(front) => front.native,
             None => self.deps.engine.is_native(),

@@ -4,11 +4,12 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
 use rejoin::engine::{
-    AttachOutcome, AttachReason, BoxFuture, Called, Cancel, CloseReason, Conversation, Engine,
-    EngineError, InitializeOutcome, Introduction, Opening, Outlet, Prompt, PromptEnd,
-    SessionConfig,
+    AttachOutcome, AttachReason, BoxFuture, Called, Caller, Cancel, CloseReason, Conversation,
+    Engine, EngineError, InitializeOutcome, Introduction, Opening, Outlet, Prompt, PromptEnd,
+    SessionConfig, Upstream,
 };
 use rejoin::record::header::Implementation;
+use rejoin::transport::ClientConnection;
 use tokio::sync::oneshot;
 
 /// Where the test puts what becomes of something.
@@ -67,16 +68,39 @@ impl Engine for Scripted {
         })
     }
 
-    fn wraps_agent(&self) -> bool {
-        self.wraps
+    fn upstream(&self) -> Option<&dyn Upstream> {
+        self.wraps.then_some(self)
     }
+}
+
+impl Upstream for Scripted {
+    fn connect(&self, _: Arc<ClientConnection>) {}
 
     fn initialize(&self, _: Introduction) -> BoxFuture<'static, InitializeOutcome> {
         Box::pin(async { InitializeOutcome::Answered(Ok("{}".to_owned())) })
     }
 
+    fn call(
+        &self,
+        _: Caller,
+        method: &str,
+        _: &str,
+        _: BoxFuture<'static, ()>,
+    ) -> BoxFuture<'static, Result<String, EngineError>> {
+        let error = EngineError::unknown_method(method);
+        Box::pin(async { Err(error) })
+    }
+
+    fn notify(&self, _: &str, _: &str) {}
+
+    fn is_subagent(&self, _: &str) -> bool {
+        false
+    }
+
+    fn cancel_subagent(&self, _: &str, _: &str) {}
+
     fn may_have_sessions(&self) -> bool {
-        self.wraps
+        true
     }
 }
 
