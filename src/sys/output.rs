@@ -1,7 +1,8 @@
 //! The writing end of a connection: one that waits for the reader, and one that does not.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::Write;
 use std::sync::Arc;
 
 #[cfg(unix)]
@@ -24,34 +25,20 @@ impl<W: Write + Send + 'static> From<W> for LineOutput {
     }
 }
 
+/// A descriptor of the operating system: a handle on Windows.
+#[cfg(unix)]
+type OwnedDescriptor = std::os::fd::OwnedFd;
+#[cfg(windows)]
+type OwnedDescriptor = std::os::windows::io::OwnedHandle;
+
 impl LineOutput {
-    /// An output to a file, a pipe or a socket, which may take something at once.
-    pub fn of<F>(file: F) -> Self
-    where
-        F: Descriptor + Send + Sync + 'static,
-        for<'a> &'a F: Write,
-    {
-        let file = Arc::new(file);
+    /// An output to a file or a pipe, which may take something at once.
+    pub fn of(file: impl Into<OwnedDescriptor>) -> Self {
+        let file = Arc::new(File::from(file.into()));
         Self {
             at_once: AtOnce::of(file.clone()),
-            waiting: Box::new(SharedFile(file)),
+            waiting: Box::new(file),
         }
-    }
-}
-
-/// A file that is written to by several owners.
-struct SharedFile<F>(Arc<F>);
-
-impl<F> Write for SharedFile<F>
-where
-    for<'a> &'a F: Write,
-{
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        (&*self.0).write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        (&*self.0).flush()
     }
 }
 
@@ -119,7 +106,7 @@ impl AtOnce {
         let position = u64::MAX;
         match pwritev2(
             to,
-            &[io::IoSlice::new(bytes)],
+            &[std::io::IoSlice::new(bytes)],
             position,
             ReadWriteFlags::NOWAIT,
         ) {
@@ -168,7 +155,7 @@ impl fmt::Debug for AtOnce {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use std::io::Read;
+    use std::io::{self, Read};
 
     use super::*;
 
