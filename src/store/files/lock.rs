@@ -31,6 +31,8 @@ pub(super) struct Lock {
     pub(super) draft: Option<PathBuf>,
     /// Whether the file's name in its folder is synced.
     pub(super) name_synced: bool,
+    /// Whether the hint could be written.
+    hinted: bool,
 }
 
 impl Lock {
@@ -62,13 +64,14 @@ impl Lock {
         if !locked.map_err(StoreError::disk("lock", &path))? {
             return Err(in_use(folder, id));
         }
-        let lock = Self {
+        let mut lock = Self {
             folder: folder.clone(),
             id: id.clone(),
             path,
             file,
             draft: None,
             name_synced: false,
+            hinted: false,
         };
         lock.write_hint();
         Ok(lock)
@@ -80,8 +83,15 @@ impl Lock {
         current.map_err(StoreError::disk("inspect", &self.path))
     }
 
-    /// Best effort: without it, other processes do not know the lock holder.
-    fn write_hint(&self) {
+    /// Writes the hint if that failed before, as on a disk that was full.
+    pub(super) fn ensure_hint(&mut self) {
+        if !self.hinted {
+            self.write_hint();
+        }
+    }
+
+    /// Best effort: without the hint, other processes do not know the lock holder.
+    fn write_hint(&mut self) {
         let mut locked = lock(&self.folder.locked);
         locked.ids.insert(self.id.clone());
         let holder = Holder {
@@ -96,10 +106,11 @@ impl Lock {
         };
         // A killed process may have left one.
         self.remove_hint();
-        if let Ok(mut hint) = self.folder.sys.disk.create_new(&path)
-            && hint.append(text.as_bytes()).is_err()
-        {
-            tracing::debug!(path = %path.display(), "cannot write the lock holder's hint");
+        let hint = self.folder.sys.disk.create_new(&path);
+        let written = hint.and_then(|mut hint| hint.append_all(text.as_bytes()));
+        self.hinted = written.is_ok();
+        if let Err(error) = written {
+            tracing::debug!(path = %path.display(), %error, "cannot write the lock holder's hint");
         }
     }
 

@@ -42,7 +42,9 @@ impl Image for Lock {
 impl Owned for Lock {
     fn append(&mut self, _end: u64, block: &[u8], _safe: bool) -> Result<(), StoreError> {
         let written = self.file.append_all(block);
-        written.map_err(StoreError::disk("append to", &self.path))
+        written.map_err(StoreError::disk("append to", &self.path))?;
+        self.ensure_hint();
+        Ok(())
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {

@@ -268,6 +268,19 @@ fn second_writer_learns_the_lock_holder() {
 }
 
 #[test]
+fn a_hint_that_could_not_be_written_follows_with_the_next_record() {
+    let disk = SimDisk::new();
+    let (store, log) = new_log(&disk, Durability::Turn);
+    drop(log);
+    disk.set_full(true);
+    let mut log = store.open_log(&id()).unwrap().log;
+    assert_eq!(store.holder(&id()), None);
+    disk.set_full(false);
+    add(&mut log, Kind::Prompt, PROMPT).unwrap();
+    assert_eq!(store.holder(&id()).unwrap().pid, std::process::id());
+}
+
+#[test]
 fn a_stale_hint_is_replaced() {
     let disk = SimDisk::new();
     let hint = root().join(format!("open/{}", id()));
