@@ -21,7 +21,7 @@ use super::live_session::{LiveSession, PromptOrder, TurnOutcome};
 use super::members::of_session;
 use super::parse::session_of;
 use super::restore::Strategy;
-use super::settings::AgentSettings;
+use super::route::settings::AgentSettings;
 use super::shared_agent::Agent;
 
 /// A session of the agent. Clones share it.
@@ -119,7 +119,7 @@ impl Conversation for AgentSession {
                         shared.discard(&live);
                         let next = shared.order.next();
                         shared
-                            .prompt(prompt, live.next_strategy(), cancel, next)
+                            .prompt(prompt, Strategy::after(live.how), cancel, next)
                             .await
                     }
                 };
@@ -169,7 +169,7 @@ impl Conversation for AgentSession {
                 }
                 _ => result,
             };
-            let result = for_client(&live.connection, &method, result);
+            let result = for_client(&live.connection.routes, &method, result);
             Ok(Called {
                 result,
                 info,
@@ -210,7 +210,9 @@ impl Conversation for AgentSession {
         if how == CloseReason::Deleted && capabilities.delete {
             drop(live.connection.request(method::SESSION_DELETE, &params));
         }
-        live.connection.unsubscribe(&live.session_id, &live.route);
+        live.connection
+            .routes
+            .unsubscribe(&live.session_id, &live.route);
     }
 }
 
@@ -218,14 +220,14 @@ impl AgentSessionInner {
     /// The session, if it is open in the running agent.
     pub(super) fn live(&self) -> Option<LiveSession> {
         let live = lock(&self.live).clone();
-        live.filter(|live| !live.connection.is_dead())
+        live.filter(|live| !live.connection.life.is_dead())
     }
 
     fn agent_ended(&self) -> EngineError {
         let current = self.agent.current();
         current.map_or_else(
             || EngineError::internal("the agent has ended"),
-            |connection| connection.ended_error(),
+            |connection| connection.life.ended_error(),
         )
     }
 
@@ -233,7 +235,9 @@ impl AgentSessionInner {
     /// way next.
     fn discard(&self, live: &LiveSession) {
         tracing::warn!("the agent answered a prompt with nothing in a session that it had opened");
-        live.connection.unsubscribe(&live.session_id, &live.route);
+        live.connection
+            .routes
+            .unsubscribe(&live.session_id, &live.route);
         lock(&self.live).take();
     }
 
@@ -283,7 +287,7 @@ impl AgentSessionInner {
                 TurnOutcome::Unknown => {}
             }
             self.discard(&live);
-            strategy = live.next_strategy();
+            strategy = Strategy::after(live.how);
         }
     }
 

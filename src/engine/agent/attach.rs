@@ -20,9 +20,10 @@ use super::list;
 use super::live_session::{LiveSession, key};
 use super::members::with_members;
 use super::replayed_state::ReplayedState;
-use super::restore::{self, Continued, ForkOrigin, RestoreMethod, Restored, Strategy, Task, fork};
+use super::restore::{self, Continued, ForkOrigin, Strategy, Task, fork};
+use super::restored::{RestoreMethod, Restored};
 use super::route::SessionRoute;
-use super::settings::{self, AgentSettings};
+use super::route::settings::{self, AgentSettings};
 
 /// A session that the agent has opened.
 struct Restoration {
@@ -214,7 +215,7 @@ impl AgentSessionInner {
         let restored = if let Some(restored) = restored {
             restored
         } else {
-            if connection.is_dead() {
+            if connection.life.is_dead() {
                 connection = self.agent.connection().await?;
             }
             let (offered, name) = offer(&connection).unzip();
@@ -330,7 +331,7 @@ impl AgentSessionInner {
             hand_over,
             instead,
         } = restoration;
-        let answer = for_client(&connection, method::SESSION_LOAD, restored.answer);
+        let answer = for_client(&connection.routes, method::SESSION_LOAD, restored.answer);
         let restored = Restored { answer, ..restored };
         let snapshots = Block::of_all(route.snapshot_kind(), restored.snapshots.iter().cloned());
         let version = connection.capabilities().version.clone();

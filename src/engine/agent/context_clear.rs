@@ -6,15 +6,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::engine::{Block, EngineEvent};
 use crate::json::{string_member, text_member};
-use crate::record::Kind;
 use crate::transport::Outcome;
 
 use super::connection::AgentConnection;
 use super::list;
-use super::live_session::LiveSession;
-use super::restore::{RestoreMethod, Restored};
 use super::route::SessionRoute;
 
 /// How the options begin with which the user has Claude Agent clear its context.
@@ -42,41 +38,21 @@ pub(super) async fn prepare(
     }
 }
 
-/// A turn has ended: records the session in which the agent has gone on, if it has.
-pub(super) fn follow(live: &LiveSession) {
-    let Some(before) = live.route.sessions_before_clearing() else {
-        return;
-    };
-    let live = live.clone();
-    tokio::spawn(async move {
-        let connection = &live.connection;
-        let Some(mut after) = list::titles(connection, live.route.folder()).await else {
-            return;
-        };
-        after.retain(|id, _| connection.route(id).is_none());
-        let Some(session_id) = new_session(&before, &after) else {
-            return;
-        };
-        let restored = Restored {
-            how: RestoreMethod::Clear,
-            session_id,
-            answer: live.answer.clone(),
-            snapshots: Vec::new(),
-        };
-        let version = connection.capabilities().version;
-        let record = restored.record(&live.agent, version.as_deref(), None);
-        let record = EngineEvent::Block(Block::of(Kind::AgentSessionId, record));
-        // Sending fails if the session was closed: then the session goes on from a briefing.
-        live.route.out.send(record).await.ok();
-    });
+/// The session in which the agent has gone on, if it had the sessions `before` when it was about to clear
+/// its context. Takes as long as a look at the agent's list.
+pub(super) async fn new_session(
+    connection: &Arc<AgentConnection>,
+    route: &SessionRoute,
+    before: BTreeMap<String, String>,
+) -> Option<String> {
+    let mut after = list::titles(connection, route.folder()).await?;
+    after.retain(|id, _| connection.routes.get(id).is_none());
+    only_new(&before, &after)
 }
 
 /// The session that only the second list has, each with the titles by the ids. If there are several,
 /// such as those of other programs, the title decides.
-fn new_session(
-    before: &BTreeMap<String, String>,
-    after: &BTreeMap<String, String>,
-) -> Option<String> {
+fn only_new(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Option<String> {
     let mut new: Vec<_> = after.iter().collect();
     new.retain(|(id, _)| !before.contains_key(*id));
     if new.len() > 1 {
@@ -123,7 +99,7 @@ mod tests {
             (list(&[("c", "any"), ("d", "other")]), None),
             (list(&[("c", &plan), ("d", &plan)]), None),
         ] {
-            assert_eq!(new_session(&before, &after).as_deref(), expected);
+            assert_eq!(only_new(&before, &after).as_deref(), expected);
         }
     }
 }

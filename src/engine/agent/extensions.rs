@@ -8,9 +8,9 @@ use memchr::memmem;
 use crate::json::{text_member, with_strings};
 use crate::sys::lock;
 
-use super::connection::AgentConnection;
 use super::members::with_members;
-use super::titles::Briefed;
+use super::route::titles::Briefed;
+use super::routes::AgentRoutes;
 
 /// The name of a member that names a session.
 const SESSION_ID: &str = "sessionId";
@@ -24,50 +24,50 @@ fn is_extension(method: &str) -> bool {
 }
 
 /// The parameters or the result of a method for the client.
-pub(super) fn for_client(connection: &AgentConnection, method: &str, text: String) -> String {
+pub(super) fn for_client(routes: &AgentRoutes, method: &str, text: String) -> String {
     let changed = if is_extension(method) {
-        translated(connection, &text)
+        translated(routes, &text)
     } else {
-        meta_for_client(connection, &text)
+        meta_for_client(routes, &text)
     };
     changed.unwrap_or(text)
 }
 
 /// An object of the protocol with its `_meta` for the client; `None` if that does not differ.
-fn meta_for_client(connection: &AgentConnection, object: &str) -> Option<String> {
+fn meta_for_client(routes: &AgentRoutes, object: &str) -> Option<String> {
     let meta = text_member(object, META)?;
-    let meta = translated(connection, meta)?;
+    let meta = translated(routes, meta)?;
     Some(with_members(object, &[], &[(META, &meta)]))
 }
 
 /// The parameters of a method for the agent.
-pub(super) fn for_agent(connection: &AgentConnection, method: &str, params: String) -> String {
+pub(super) fn for_agent(routes: &AgentRoutes, method: &str, params: String) -> String {
     if !is_extension(method) || !mentions(&params, SESSION_ID) {
         return params;
     }
-    let routes = connection.all_routes();
+    let open = routes.all();
     let mut agent_id = |name: &str, value: &str| {
-        let route = routes.iter().find(|route| route.name() == value);
+        let route = open.iter().find(|route| route.name() == value);
         let route = route.filter(|_| name == SESSION_ID)?;
         Some(lock(&route.agent_id).clone()).filter(|id| id != value)
     };
     with_strings(&params, &mut agent_id).unwrap_or(params)
 }
 
-fn translated(connection: &AgentConnection, text: &str) -> Option<String> {
+fn translated(routes: &AgentRoutes, text: &str) -> Option<String> {
     let has_briefing = Briefed::may_be_in(text);
     if !has_briefing && !mentions(text, SESSION_ID) {
         return None;
     }
     let briefed: Vec<_> = if has_briefing {
-        let routes = connection.all_routes();
-        routes.iter().filter_map(|route| route.briefed()).collect()
+        let open = routes.all();
+        open.iter().filter_map(|route| route.briefed()).collect()
     } else {
         Vec::new()
     };
     let mut change = |name: &str, value: &str| {
         if name == SESSION_ID {
-            let route = connection.route(value)?;
+            let route = routes.get(value)?;
             return Some(route.name().to_owned()).filter(|name| name != value);
         }
         has_briefing.then(|| Briefed::hide(&briefed, value))?

@@ -13,14 +13,14 @@ use crate::protocol::method;
 use crate::transport::Outcome;
 use crate::transport::pump::{LineSink, pump};
 
-use super::connection::{AgentConnection, Awaited};
+use super::awaited;
+use super::connection::AgentConnection;
 use super::context_clear;
 use super::extensions::for_client;
 use super::members::with_members;
 use super::parse::{self, AgentMessage, MessageReader, NamedSession, Payload, read, session_of};
 use super::route::SessionRoute;
-use super::terminals;
-use super::turn_end;
+use super::terminal_output;
 
 /// How much is read at once, in bytes.
 const BLOCK: usize = 256 * 1024;
@@ -97,16 +97,16 @@ impl Intake {
                     self.update(payload);
                 } else {
                     self.flush();
-                    if let Some(route) = self.connection.route(&session) {
-                        if self.connection.early.has(&session) {
+                    if let Some(route) = self.connection.routes.get(&session) {
+                        if self.connection.routes.has_early(&session) {
                             self.deliver_early();
                         }
                         self.recipient(session.into_owned(), route, false);
                         self.update(payload);
-                    } else if let Some(route) = self.connection.subagent_route(&session) {
+                    } else if let Some(route) = self.connection.routes.of_subagent(&session) {
                         self.recipient(session.into_owned(), route, true);
                         self.update(payload);
-                    } else if !self.connection.keep_early(&session, line) {
+                    } else if !self.connection.routes.keep_early(&session, line) {
                         tracing::debug!("ignoring an update of a session that is not open");
                     }
                 }
@@ -122,20 +122,20 @@ impl Intake {
             } => {
                 self.flush();
                 if let Some(session) = session {
-                    if self.connection.route(&session.id).is_none() {
-                        if let Some(route) = self.connection.subagent_route(&session.id) {
+                    if self.connection.routes.get(&session.id).is_none() {
+                        if let Some(route) = self.connection.routes.of_subagent(&session.id) {
                             return self.ask(&route, id, &method, &params, None);
                         }
                         if self.is_announced_early(&session.id) {
-                            if !self.connection.keep_early(&session.id, line) {
+                            if !self.connection.routes.keep_early(&session.id, line) {
                                 self.refuse(id);
                             }
                             return;
                         }
                     }
-                    match self.connection.route_of_request(&session.id) {
+                    match self.connection.routes.of_request(&session.id) {
                         Some(route) => self.ask(&route, id, &method, &params, Some(session.range)),
-                        None if self.connection.keep_early(&session.id, line) => {}
+                        None if self.connection.routes.keep_early(&session.id, line) => {}
                         None => self.refuse(id),
                     }
                 } else {
@@ -149,11 +149,11 @@ impl Intake {
             } => {
                 self.flush();
                 let known = |session: &NamedSession<'_>| {
-                    self.connection.route(&session.id).is_some()
-                        || self.connection.is_subagent(&session.id)
+                    self.connection.routes.get(&session.id).is_some()
+                        || self.connection.routes.of_subagent(&session.id).is_some()
                 };
                 if let Some(session) = session.as_ref().filter(|session| !known(session))
-                    && self.connection.keep_early(&session.id, line)
+                    && self.connection.routes.keep_early(&session.id, line)
                 {
                     return;
                 }
@@ -165,11 +165,8 @@ impl Intake {
                     parse::ResponseOutcome::Result(result) => Ok(result.into_owned()),
                     parse::ResponseOutcome::Error(error) => Err(error.into_owned()),
                 };
-                match self.connection.take_awaited(id) {
-                    Some(Awaited::TurnEnd(end)) => turn_end::prompt_answered(end, &outcome),
-                    Some(Awaited::Steering(steering)) => steering.answered(&outcome),
-                    Some(Awaited::Opened(route)) => route.opened(),
-                    None => {}
+                if let Some(awaited) = self.connection.take_awaited(id) {
+                    awaited.arrived(&outcome);
                 }
                 if !self.connection.resolve(id, outcome) {
                     tracing::debug!("ignoring a response without a pending request");
@@ -183,13 +180,13 @@ impl Intake {
 
     fn is_of(&self, session: &str) -> bool {
         self.route.as_ref().is_some_and(|recipient| {
-            recipient.session == session && recipient.changes == self.connection.changes()
+            recipient.session == session && recipient.changes == self.connection.routes.changes()
         })
     }
 
     /// The updates that follow are of this session.
     fn recipient(&mut self, session: String, route: Arc<SessionRoute>, is_subagent: bool) {
-        let changes = self.connection.changes();
+        let changes = self.connection.routes.changes();
         self.route = Some(Recipient {
             session,
             route,
@@ -208,14 +205,14 @@ impl Intake {
         if route.is_native && !recipient.is_subagent && payload.is_state() {
             let (route, report) = (route.clone(), route.report(&payload));
             self.flush();
-            return turn_end::reported(&route, report);
+            return awaited::reported(&route, report);
         }
         if route.is_native && !recipient.is_subagent {
             // Nothing is collected then: that was passed on when the report came.
-            turn_end::reported(route, route.earlier_report());
+            awaited::reported(route, route.earlier_report());
         }
         if let Some(subagent) = payload.subagent() {
-            self.connection.announce_subagent(&subagent, route);
+            self.connection.routes.announce_subagent(&subagent, route);
         }
         if recipient.is_subagent {
             route.subagent_update(&recipient.session, &payload, &mut self.block);
@@ -227,11 +224,11 @@ impl Intake {
     /// Reports the end of all subagents, since the agent has ended.
     fn end_subagents(&mut self) {
         self.flush();
-        if self.connection.is_leaving() {
+        if self.connection.life.is_leaving() {
             // The next load ends them.
             return;
         }
-        for route in self.connection.all_routes() {
+        for route in self.connection.routes.all() {
             let block = route.end_subagents();
             if !block.is_empty() {
                 // Sending fails if the session was closed.
@@ -246,7 +243,7 @@ impl Intake {
     /// Delivers the messages that came before their sessions had a route. Those that still have none
     /// are kept while a request is pending that creates a session, and dropped otherwise.
     fn deliver_early(&mut self) {
-        for line in self.connection.early.take_all() {
+        for line in self.connection.routes.take_early() {
             self.message(&line);
         }
         self.flush();
@@ -259,7 +256,7 @@ impl Intake {
             AgentMessage::Update { payload, .. } => payload.subagent().as_deref() == Some(session),
             _ => false,
         };
-        self.connection.early.any(announces)
+        self.connection.routes.any_early(announces)
     }
 
     /// Passes on the collected updates. Blocks if log and client are slower than the agent.
@@ -288,7 +285,7 @@ impl Intake {
     /// of the session's id.
     fn translated(&self, method: &str, params: String, at: Range<usize>) -> (String, Range<usize>) {
         let before = params.len();
-        let translated = for_client(&self.connection, method, params);
+        let translated = for_client(&self.connection.routes, method, params);
         let at = match session_of(&translated) {
             Some(session) if translated.len() != before => session.range,
             _ => at,
@@ -308,7 +305,7 @@ impl Intake {
             }
             None => (params.to_owned(), connection.clients.latest()),
         };
-        let params = for_client(&connection, method, params);
+        let params = for_client(&connection.routes, method, params);
         let Some(client) = client else {
             return connection.respond(id, &gone());
         };
@@ -395,7 +392,7 @@ impl Intake {
         {
             // The terminal's output is requested while the terminal still exists.
             self.connection.runtime.spawn(async move {
-                terminals::capture_output(&route, &params, at).await;
+                terminal_output::capture(&route, &params, at).await;
                 if route.out.send(EngineEvent::Ask(question)).await.is_ok() {
                     connection.respond(&id, &answer.await.unwrap_or_else(|_| unanswered()));
                 } else {
@@ -413,7 +410,7 @@ impl Intake {
                 context_clear::prepare(&connection, &route, &outcome).await;
             }
             if at.is_some() && !is_native {
-                terminals::record_output(&route, &method, &params, &outcome).await;
+                terminal_output::record(&route, &method, &params, &outcome).await;
             }
             connection.respond(&id, &outcome);
         });
@@ -432,14 +429,15 @@ impl Intake {
         }
         let Some(session) = session else {
             if let Some(client) = self.connection.clients.latest() {
-                let params = for_client(&self.connection, method, params.to_owned());
+                let params = for_client(&self.connection.routes, method, params.to_owned());
                 self.connection
                     .runtime
                     .block_on(client.notify(method, &params));
             }
             return;
         };
-        let (route, params, session) = if let Some(route) = self.connection.route(&session.id) {
+        let (route, params, session) = if let Some(route) = self.connection.routes.get(&session.id)
+        {
             let (params, at) = if route.is_native {
                 (params.to_owned(), session.range)
             } else {
@@ -447,7 +445,7 @@ impl Intake {
             };
             let (params, at) = self.translated(method, params, at);
             (route, params, Some(at))
-        } else if let Some(route) = self.connection.subagent_route(&session.id) {
+        } else if let Some(route) = self.connection.routes.of_subagent(&session.id) {
             (route, params.to_owned(), None)
         } else {
             tracing::debug!("ignoring a notification of a session that is not open");

@@ -13,7 +13,7 @@ use crate::protocol::method;
 use crate::sys::Timestamp;
 
 use super::connection::AgentConnection;
-use super::titles;
+use super::route::titles;
 
 /// How long the search for an entry may take.
 const TIMEOUT: Duration = Duration::from_secs(5);

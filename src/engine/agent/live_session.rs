@@ -6,24 +6,22 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
 
-use crate::engine::{Cancel, EngineError, Prompt, PromptEnd, StopReason};
+use crate::engine::{Block, Cancel, EngineError, Prompt, PromptEnd, StopReason};
 use crate::json::{string_member, text_elements, text_member, with_string};
 use crate::protocol::method;
+use crate::record::Kind;
 use crate::record::metadata::SYSTEM_PROMPT;
 use crate::sys::{Ids, lock};
 
-use super::connection::{
-    ABANDONED_TIMEOUT, AgentCall, AgentConnection, Awaited, CANCEL_TIMEOUT, TurnEnd,
-};
+use super::awaited::{Awaited, Steering, TurnEnd};
+use super::connection::{ABANDONED_TIMEOUT, AgentCall, AgentConnection, CANCEL_TIMEOUT};
 use super::context_clear;
 use super::extensions::{for_agent, for_client};
 use super::hand_over::{self, HandOver};
 use super::members::{of_session, with_session};
 use super::parse::session_of;
-use super::restore::{RestoreMethod, Strategy};
+use super::restored::{RestoreMethod, Restored};
 use super::route::{SentTurn, SessionRoute};
-use super::steering::Steering;
-use super::terminals;
 
 /// A session that is open in the running agent.
 #[derive(Clone, Debug)]
@@ -97,14 +95,6 @@ pub(super) enum TurnOutcome {
 }
 
 impl LiveSession {
-    /// How it is opened next if the agent does not know it.
-    pub(super) fn next_strategy(&self) -> Strategy {
-        match self.how {
-            RestoreMethod::Resume => Strategy::LoadOnly,
-            _ => Strategy::Nothing,
-        }
-    }
-
     /// Whether the turn of a prompt that is about to be sent proves that the agent has the conversation,
     /// which is not known yet. That of a command does not: it may have nothing to show.
     pub(super) fn proves(&self, prompt: &Prompt) -> bool {
@@ -214,22 +204,50 @@ impl LiveSession {
         if sent.is_end.send(!refused).is_err() {
             // Without a response, the reader has not marked the end of the turn.
             let outputs = self.route.turn_ends(&sent.message_id);
-            terminals::log_outputs(&self.route, outputs).await;
+            self.route.send(outputs).await;
         }
         if refused {
             TurnOutcome::Unknown
         } else {
-            context_clear::follow(self);
+            self.follow_clearing();
             TurnOutcome::Ended(ended)
         }
+    }
+
+    /// Records the session in which the agent has gone on, if it has cleared its context in the turn that
+    /// has ended.
+    fn follow_clearing(&self) {
+        let Some(before) = self.route.sessions_before_clearing() else {
+            return;
+        };
+        let live = self.clone();
+        tokio::spawn(async move {
+            let (connection, route) = (&live.connection, &live.route);
+            let Some(session_id) = context_clear::new_session(connection, route, before).await
+            else {
+                return;
+            };
+            let restored = Restored {
+                how: RestoreMethod::Clear,
+                session_id,
+                answer: live.answer.clone(),
+                snapshots: Vec::new(),
+            };
+            let version = connection.capabilities().version;
+            let record = restored.record(&live.agent, version.as_deref(), None);
+            // If the session was closed, it goes on from a briefing.
+            route.send(Block::of(Kind::AgentSessionId, record)).await;
+        });
     }
 
     /// How a turn ended, by the agent's response in version 1.
     fn ended(&self, result: String) -> PromptEnd {
         match text_member(&result, "stopReason") {
-            Some(_) => {
-                PromptEnd::With(for_client(&self.connection, method::SESSION_PROMPT, result))
-            }
+            Some(_) => PromptEnd::With(for_client(
+                &self.connection.routes,
+                method::SESSION_PROMPT,
+                result,
+            )),
             None => PromptEnd::Because(StopReason::EndTurn),
         }
     }
@@ -239,7 +257,7 @@ impl LiveSession {
         tokio::select! {
             biased;
             Ok(params) = report => Ok(PromptEnd::Reported(params)),
-            () = self.connection.died() => Err(self.connection.ended_error()),
+            () = self.connection.life.died() => Err(self.connection.life.ended_error()),
         }
     }
 
@@ -288,7 +306,7 @@ impl LiveSession {
             Some(session) => with_string(params, &session.range, &self.session_id),
             None => params.to_owned(),
         };
-        for_agent(&self.connection, method, params)
+        for_agent(&self.connection.routes, method, params)
     }
 }
 

@@ -6,20 +6,20 @@
 //! `route` sends them through the session's outlet into its log and to its client. When the client
 //! opens a session, it is created in the agent or opened there again (`restore`).
 
-mod agent_requests;
 mod agent_session;
 mod attach;
+mod awaited;
 mod capabilities;
 mod context_clear;
 mod command;
 mod connection;
-mod early;
 mod extensions;
 mod hand_over;
 mod identity;
 mod ids;
 mod import;
 mod intake;
+mod life;
 mod list;
 mod live_session;
 mod lost;
@@ -28,15 +28,14 @@ mod parse;
 mod probe;
 mod recall;
 mod replayed_state;
+mod requests;
 mod restore;
+mod restored;
 mod route;
-mod settings;
+mod routes;
 mod shared_agent;
-mod steering;
-mod terminals;
-mod titles;
+mod terminal_output;
 mod transport;
-mod turn_end;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -202,7 +201,7 @@ impl Upstream for WrappedEngine {
     fn notify(&self, method: &str, params: &str) {
         // An agent that does not run needs no notification.
         if let Some(connection) = self.agent.current() {
-            let params = extensions::for_agent(&connection, method, params.to_owned());
+            let params = extensions::for_agent(&connection.routes, method, params.to_owned());
             connection.notify(method, &params);
         }
     }
@@ -249,7 +248,9 @@ impl Upstream for WrappedEngine {
 
     fn cancel_subagent(&self, id: &str, params: &str) {
         let current = self.agent.current();
-        if let Some(connection) = current.filter(|connection| connection.is_subagent(id)) {
+        if let Some(connection) =
+            current.filter(|connection| connection.routes.of_subagent(id).is_some())
+        {
             connection.notify(method::SESSION_CANCEL, params);
         }
     }

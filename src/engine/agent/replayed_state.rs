@@ -14,7 +14,7 @@ use super::hand_over::BriefingReason;
 use super::identity::NameMatch;
 use super::ids::IdNormalizer;
 use super::route::name_of;
-use super::settings::AgentSettings;
+use super::route::settings::AgentSettings;
 use super::shared_agent::Agent;
 
 /// The state of a session according to its log.

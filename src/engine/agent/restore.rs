@@ -9,68 +9,22 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::engine::{EngineError, Outlet};
 use crate::json::{self, string_member, text_member};
 use crate::protocol::method;
 use crate::sys::Ids;
 
-use super::connection::{AgentConnection, Awaited, timed_out};
+use super::awaited::Awaited;
+use super::connection::{AgentConnection, timed_out};
 use super::ids::IdNormalizer;
 use super::lost::{is_not_found, is_unsupported};
 use super::members::{of_session, with_members, with_session};
+use super::restored::{RestoreMethod, Restored};
 use super::route::SessionRoute;
-use super::settings::{self, AgentSettings};
+use super::route::settings::AgentSettings;
 use super::shared_agent::Agent;
-
-/// How a session was opened in the agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RestoreMethod {
-    New,
-    /// The agent's own fork of another session.
-    Fork,
-    Resume,
-    Load,
-    /// A new session; the agent does not know the conversation.
-    Transcript,
-    /// The agent loaded it and replayed nothing, so it may not know the conversation.
-    EmptyLoad,
-    Import,
-    /// The agent has gone on in another session of its own, after it has cleared its context.
-    Clear,
-}
-
-impl RestoreMethod {
-    /// Whether the agent has said that it has the conversation, and shown nothing of it.
-    pub(super) fn is_unproven(self) -> bool {
-        matches!(self, Self::Resume | Self::EmptyLoad)
-    }
-
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::New => "new",
-            Self::Fork => "fork",
-            Self::Resume => "resume",
-            Self::Load => "load",
-            Self::Transcript | Self::EmptyLoad => "transcript",
-            Self::Import => "import",
-            Self::Clear => "clear",
-        }
-    }
-}
-
-/// A session that is open in the agent.
-#[derive(Debug)]
-pub(super) struct Restored {
-    pub(super) how: RestoreMethod,
-    /// The agent's session id.
-    pub(super) session_id: String,
-    /// The agent's response.
-    pub(super) answer: String,
-    /// The snapshots that the agent sent while it opened the session.
-    pub(super) snapshots: Vec<String>,
-}
 
 /// The outcome of continuing a session that the agent once had.
 #[derive(Debug)]
@@ -80,29 +34,6 @@ pub(super) enum Continued {
     Lost,
     /// The agent could not open it, which may be different next time.
     Failed(EngineError),
-}
-
-impl Restored {
-    /// The payload of an `inner` record for the log. `instead` is the agent's session that it could not
-    /// open, and that is tried again next time.
-    pub(super) fn record(
-        &self,
-        agent: &str,
-        version: Option<&str>,
-        instead: Option<&str>,
-    ) -> String {
-        let mut payload = json!({
-            "id": self.session_id,
-            "agent": { "name": agent, "version": version },
-            "how": self.how.as_str(),
-        });
-        if let Some(instead) = instead {
-            payload["instead"] = instead.into();
-        }
-        let reported = settings::reported(&self.answer);
-        let answer = reported.as_deref().map(|reported| ("answer", reported));
-        with_members(&payload.to_string(), &[], answer.as_slice())
-    }
 }
 
 /// Whether the agent's response says that another process has the session open.
@@ -120,6 +51,16 @@ pub(super) enum Strategy {
     LoadOnly,
     /// None: what the agent has opened, it has not known.
     Nothing,
+}
+
+impl Strategy {
+    /// How a session is opened next that the agent does not know, although it has opened it like this.
+    pub(super) fn after(how: RestoreMethod) -> Self {
+        match how {
+            RestoreMethod::Resume => Self::LoadOnly,
+            _ => Self::Nothing,
+        }
+    }
 }
 
 /// A session that is to be opened in the agent.
@@ -153,7 +94,7 @@ pub(super) async fn create(
         let message = "the agent created a session without an id";
         return Err(EngineError::internal(message));
     };
-    if let Some(error) = connection.shared_error(&session_id, task.route) {
+    if let Some(error) = connection.routes.shared_error(&session_id, task.route) {
         return Err(error);
     }
     Ok(Restored {
@@ -180,7 +121,7 @@ pub(super) async fn continue_session(
     for how in [RestoreMethod::Resume, RestoreMethod::Load] {
         let mut tries = 0;
         loop {
-            if connection.is_dead() {
+            if connection.life.is_dead() {
                 *connection = task.agent.connection().await?;
             }
             let capabilities = connection.capabilities();
@@ -199,9 +140,9 @@ pub(super) async fn continue_session(
             };
             // Subscribed before the request: agents replay before they respond.
             route.discard_replay();
-            if !connection.subscribe(session_id, route) {
+            if !connection.routes.subscribe(session_id, route) {
                 route.go_live(false);
-                let shared = connection.shared_error(session_id, route);
+                let shared = connection.routes.shared_error(session_id, route);
                 return Ok(shared.map_or(Continued::Lost, Continued::Failed));
             }
             let answer = open(connection, method, &params, task, RouteBy::Request).await;
@@ -219,7 +160,7 @@ pub(super) async fn continue_session(
                 },
                 Err(error) => Some(error),
             };
-            connection.unsubscribe(session_id, route);
+            connection.routes.unsubscribe(session_id, route);
             if let Some(error) = error
                 .as_ref()
                 .filter(|error| error.code == EngineError::SIGN_IN)
@@ -228,7 +169,7 @@ pub(super) async fn continue_session(
             }
             route.go_live(false);
             let Some(error) = error else { break };
-            if !connection.is_dead() {
+            if !connection.life.is_dead() {
                 tracing::info!(method, %error, "the agent did not open the session");
                 let is_lost = is_not_found(&error, session_id) || is_unsupported(&error);
                 failure = failure.or((!is_lost).then_some(error));
@@ -237,7 +178,7 @@ pub(super) async fn continue_session(
             tracing::warn!(method, %error, "the agent ended while it opened a session");
             tries += 1;
             // Another pending request may have ended it, so this one is tried again.
-            if connection.ended_alone() || tries > 1 {
+            if connection.life.ended_alone() || tries > 1 {
                 failure = failure.or(Some(error));
                 break;
             }
@@ -349,7 +290,7 @@ pub(super) async fn fork(
     if let Some(forked) = request_fork(connection, &params, task, origin).await? {
         return Ok(Some(forked));
     }
-    if connection.route(origin.session_id).is_some() {
+    if connection.routes.get(origin.session_id).is_some() {
         return Ok(None);
     }
     // Some agents fork only sessions that they have open. Its messages about this one are ignored.
@@ -381,7 +322,7 @@ pub(super) async fn fork(
         }
         _ => Ok(None),
     };
-    connection.unsubscribe(origin.session_id, &ignored);
+    connection.routes.unsubscribe(origin.session_id, &ignored);
     if connection.capabilities().close {
         // The response does not matter.
         drop(connection.request(method::SESSION_CLOSE, &of_session(origin.session_id)));
@@ -409,7 +350,7 @@ async fn request_fork(
     let discarded = route.go_live(!connection.is_native());
     let why = match answer {
         Ok(answer) => match string_member(&answer, "sessionId") {
-            Some(session_id) => match connection.shared_error(&session_id, route) {
+            Some(session_id) => match connection.routes.shared_error(&session_id, route) {
                 None if session_id != origin.session_id => {
                     return Ok(Some(Restored {
                         how: RestoreMethod::Fork,
@@ -419,14 +360,14 @@ async fn request_fork(
                     }));
                 }
                 None => {
-                    connection.unsubscribe(&session_id, route);
+                    connection.routes.unsubscribe(&session_id, route);
                     EngineError::internal("the fork has the id of the session that was forked")
                 }
                 Some(shared) => shared,
             },
             None => EngineError::internal("the fork has no id"),
         },
-        Err(error) if connection.is_dead() || error.code == EngineError::SIGN_IN => {
+        Err(error) if connection.life.is_dead() || error.code == EngineError::SIGN_IN => {
             return Err(error);
         }
         Err(error) => error,

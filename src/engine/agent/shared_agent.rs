@@ -197,7 +197,7 @@ impl Agent {
     /// The connection, if the agent runs.
     pub(super) fn current(&self) -> Option<Arc<AgentConnection>> {
         let current = lock(&self.current).clone();
-        current.filter(|connection| !connection.is_dead())
+        current.filter(|connection| !connection.life.is_dead())
     }
 
     /// The connection; starts the agent if it does not run.
@@ -263,10 +263,10 @@ impl Agent {
         cancelled: BoxFuture<'static, ()>,
     ) -> Result<String, EngineError> {
         let connection = self.connection().await?;
-        let forwarded = for_agent(&connection, method, params.to_owned());
+        let forwarded = for_agent(&connection.routes, method, params.to_owned());
         let pending = connection.request_of(caller, method, &forwarded);
         let result = pending.outcome_or_cancel(cancelled).await?;
-        let result = for_client(&connection, method, result);
+        let result = for_client(&connection.routes, method, result);
         let signed_in = match method {
             method::AUTHENTICATE | method::AUTH_LOGIN => Some(params.to_owned()),
             method::LOGOUT | method::AUTH_LOGOUT => None,
@@ -283,7 +283,7 @@ impl Agent {
         let connections: Vec<_> = connections.into_iter().flatten().collect();
         let had_any = !connections.is_empty();
         for connection in connections {
-            connection.leave(patience).await;
+            connection.life.leave(patience).await;
         }
         if let AgentSource::Successor(port) = &self.source {
             port.leave();
@@ -338,7 +338,7 @@ impl Agent {
             AgentConnection::new(self.clients.clone(), transport, self.subagents.clone());
         *lock(&self.starting) = Some(connection.clone());
         if self.left.load(Ordering::Acquire) {
-            connection.end(Patience::Hurry).await;
+            connection.life.end(Patience::Hurry).await;
         }
         let reader = connection.clone();
         thread::Builder::new()
@@ -346,7 +346,7 @@ impl Agent {
             .spawn(move || intake::run(reader, output))
             .map_err(|error| failed(error.to_string()))?;
         let watched = connection.clone();
-        tokio::spawn(async move { watched.end_when_deaf().await });
+        tokio::spawn(async move { watched.life.end_when_deaf().await });
         let limit = self.start_timeout;
         let answer = async {
             let initialize =
@@ -356,7 +356,7 @@ impl Agent {
                 // An agent that does not know version 2 should answer with version 1, but may refuse, or
                 // repeat the version that it was asked for.
                 let is_understood = answer.as_deref().is_ok_and(|result| !only_claims_2(result));
-                if is_understood || connection.is_dead() || self.is_native() {
+                if is_understood || connection.life.is_dead() || self.is_native() {
                     return answer;
                 }
             }
@@ -370,15 +370,15 @@ impl Agent {
                 with_members(&result, &[], &[("protocolVersion", VERSION)])
             }
             Some(Ok(result)) => result,
-            Some(Err(_)) if connection.is_dead() => {
-                return Err(StartError::Start(connection.startup_failure()));
+            Some(Err(_)) if connection.life.is_dead() => {
+                return Err(StartError::Start(connection.life.startup_failure()));
             }
             Some(Err(error)) => {
-                connection.end(Patience::Hurry).await;
+                connection.life.end(Patience::Hurry).await;
                 return Err(StartError::Refused(error));
             }
             None => {
-                connection.end(Patience::Hurry).await;
+                connection.life.end(Patience::Hurry).await;
                 let limit = humantime::format_duration(limit);
                 return Err(StartError::Silent(format!(
                     "did not answer `initialize` within {limit} (`--start-timeout`); is it an ACP \
@@ -390,7 +390,7 @@ impl Agent {
         let is_native = version == NATIVE && state.native_params.is_some();
         let was_native = self.is_native.get();
         if version != VERSION && !is_native || was_native.is_some_and(|was| *was != is_native) {
-            connection.end(Patience::Hurry).await;
+            connection.life.end(Patience::Hurry).await;
             let version: String = version.chars().take(20).collect();
             let ours = if was_native == Some(&true) {
                 NATIVE

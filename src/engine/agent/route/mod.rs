@@ -1,7 +1,11 @@
 //! Where the agent's messages about one of its sessions go.
 
+mod imported;
 mod native;
+pub(super) mod settings;
 mod subagents;
+mod terminals;
+pub(super) mod titles;
 mod work;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -11,20 +15,20 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::engine::{Block, Outlet};
+use crate::engine::{Block, EngineEvent, Outlet};
 use crate::json::{string_member, text_elements, text_member};
 use crate::protocol::UpdateKind;
 use crate::record::{Kind, OpenSubagents};
 use crate::sys::{SessionId, lock};
 
+pub(super) use imported::ImportedHistory;
 pub(super) use work::{SentTurn, StateReport};
 
 use super::ids::IdNormalizer;
-use super::import::Import;
 use super::parse::Payload;
-use super::settings::AgentSettings;
-use super::terminals::AgentTerminals;
-use super::titles::{AgentTitles, Briefed};
+use settings::AgentSettings;
+use terminals::AgentTerminals;
+use titles::{AgentTitles, Briefed};
 use work::AgentWork;
 
 /// How long an agent is silent before its replay counts as complete.
@@ -67,13 +71,9 @@ struct RouteState {
     mode: RouteMode,
     normalizer: IdNormalizer,
     terminals: AgentTerminals,
-    /// Terminals whose command has ended, so that their output is complete.
-    ended: HashSet<String>,
     /// The last snapshot of each kind, by its name.
     snapshots: HashMap<String, String>,
     titles: AgentTitles,
-    /// The last prompt, if it was sent behind a briefing.
-    briefed: Option<Briefed>,
     /// Whether there was a turn since the agent opened the session.
     prompted: bool,
     /// Whether an update has come since the last turn began.
@@ -101,7 +101,7 @@ enum RouteMode {
     /// Updates are a replay of what is in the log.
     Discard(Discarded),
     /// Updates are the history of a session that is being imported.
-    Import(Box<Import>),
+    Import(Box<ImportedHistory>),
 }
 
 impl RouteMode {
@@ -162,10 +162,8 @@ impl SessionRoute {
                 mode: RouteMode::Live,
                 normalizer,
                 terminals: AgentTerminals::default(),
-                ended: HashSet::new(),
                 titles: AgentTitles::new(snapshots.get(UpdateKind::SessionInfo.name())),
                 snapshots,
-                briefed: None,
                 prompted: false,
                 updated: false,
                 turns: Vec::new(),
@@ -177,6 +175,13 @@ impl SessionRoute {
             settings,
             activity: watch::Sender::new(0),
         })
+    }
+
+    /// Passes on records, unless there are none or the session was closed.
+    pub(super) async fn send(&self, block: Block) {
+        if !block.is_empty() {
+            self.out.send(EngineEvent::Block(block)).await.ok();
+        }
     }
 
     /// The session's id for the client.
@@ -202,7 +207,7 @@ impl SessionRoute {
 
     /// The last prompt, if it was sent behind a briefing.
     pub(super) fn briefed(&self) -> Option<Briefed> {
-        self.lock().briefed.clone()
+        self.lock().titles.briefed.clone()
     }
 
     /// The agent knows the session by this id.
@@ -226,7 +231,7 @@ impl SessionRoute {
     }
 
     /// From now on, the agent replays a session that is to be imported.
-    pub(super) fn import(&self, import: Import) {
+    pub(super) fn import(&self, import: ImportedHistory) {
         self.lock().mode = RouteMode::Import(Box::new(import));
     }
 
@@ -240,7 +245,7 @@ impl SessionRoute {
     }
 
     /// The same; returns what was imported.
-    pub(super) fn imported(&self, replayed: bool) -> Option<Import> {
+    pub(super) fn imported(&self, replayed: bool) -> Option<ImportedHistory> {
         match self.change(replayed) {
             RouteMode::Import(import) => Some(*import),
             RouteMode::Live | RouteMode::AfterReplay | RouteMode::Discard(_) => None,
@@ -265,8 +270,8 @@ impl SessionRoute {
             .normalizer
             .turn_begins(message_id, prompt, context, overlaps);
         state.turns.push(message_id.to_owned());
-        state.titles.turn_begins(context.is_some());
-        state.briefed = context.map(|context| Briefed::new(context, &prompt_text(prompt)));
+        let briefed = context.map(|context| Briefed::new(context, &prompt_text(prompt)));
+        state.titles.turn_begins(briefed);
         state.prompted = true;
         state.updated = false;
         if matches!(state.mode, RouteMode::AfterReplay) {
@@ -275,20 +280,20 @@ impl SessionRoute {
         }
     }
 
-    /// The turn of this message ends. Returns the output of terminals that is due, as updates; none
-    /// if the turn has ended before.
-    pub(super) fn turn_ends(&self, message_id: &str) -> Vec<String> {
+    /// The turn of this message ends. Returns the output of terminals that is due, which only replays
+    /// send; none if the turn has ended before.
+    pub(super) fn turn_ends(&self, message_id: &str) -> Block {
         let mut state = self.lock();
         let mut turns = state.turns.iter();
         let Some(place) = turns.position(|turn| turn == message_id) else {
-            return Vec::new();
+            return Block::default();
         };
         state.turns.remove(place);
         state.normalizer.turn_ends(message_id);
         state.titles.turn_ends();
         let updates = state.terminals.flush();
         state.terminals.turn_ends();
-        updates
+        Block::of_all(Kind::Output, updates)
     }
 
     /// Whether no update has come since the last turn began.
@@ -446,16 +451,6 @@ impl SessionRoute {
     /// The client's terminals that the agent's tool calls show.
     pub(super) fn with_terminals<T>(&self, work: impl FnOnce(&mut AgentTerminals) -> T) -> T {
         work(&mut self.lock().terminals)
-    }
-
-    /// Records that a terminal's command has ended; false if that was known.
-    pub(super) fn terminal_ends(&self, terminal: &str) -> bool {
-        self.lock().ended.insert(terminal.to_owned())
-    }
-
-    /// Forgets a terminal that is released. Returns whether its command had ended before.
-    pub(super) fn terminal_released(&self, terminal: &str) -> bool {
-        self.lock().ended.remove(terminal)
     }
 
     fn lock(&self) -> MutexGuard<'_, RouteState> {

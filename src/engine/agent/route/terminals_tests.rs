@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::engine::agent::parse::PayloadForm;
+use crate::record::Kind;
 
 fn note(terminals: &mut AgentTerminals, update: &str) {
     terminals.update(&NormalizedUpdate {

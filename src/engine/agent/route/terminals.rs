@@ -8,32 +8,27 @@
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 
-use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
-
 use crate::engine::terminal_text::{self, Exit};
-use crate::engine::{Block, EngineEvent, Question};
-use crate::json::{self, string_member, text_member};
-use crate::protocol::{UpdateKind, method};
-use crate::record::Kind;
-use crate::transport::Outcome;
+use crate::json;
+use crate::protocol::UpdateKind;
 
-use super::ids::NormalizedUpdate;
-use super::parse::Payload;
-use super::route::SessionRoute;
+use crate::engine::agent::ids::NormalizedUpdate;
+use crate::engine::agent::parse::Payload;
 
 /// The most bytes of terminal output that are kept for calls that show a terminal later.
 const KEPT_LIMIT: usize = 8 * 1024 * 1024;
 
 /// The terminals of one session, as its tool calls show them.
 #[derive(Debug, Default)]
-pub(super) struct AgentTerminals {
+pub(in crate::engine::agent) struct AgentTerminals {
     /// Calls whose content has terminals, in the order of their first terminal.
     calls: Vec<TerminalCall>,
     /// Terminals that have ended and the items that replace them, the oldest first.
     ended: VecDeque<(String, String)>,
     /// The number of bytes in `ended`.
     kept: usize,
+    /// Terminals whose command has ended, so that their output is complete.
+    complete: HashSet<String>,
     /// Display-only terminals.
     display: HashSet<String>,
 }
@@ -51,7 +46,7 @@ struct TerminalCall {
 
 impl AgentTerminals {
     /// Handles an update that was logged.
-    pub(super) fn update(&mut self, update: &NormalizedUpdate<'_>) {
+    pub(in crate::engine::agent) fn update(&mut self, update: &NormalizedUpdate<'_>) {
         let mentions = || memchr::memmem::find(update.payload.as_bytes(), b"terminal").is_some();
         if update.is_call && (!self.calls.is_empty() || mentions()) {
             self.call(update);
@@ -96,9 +91,19 @@ impl AgentTerminals {
         Some(())
     }
 
+    /// A terminal's command has ended. Returns false if that was known.
+    pub(in crate::engine::agent) fn command_ends(&mut self, terminal: &str) -> bool {
+        self.complete.insert(terminal.to_owned())
+    }
+
+    /// Forgets a terminal that is released. Returns whether its command had ended before.
+    pub(in crate::engine::agent) fn released(&mut self, terminal: &str) -> bool {
+        self.complete.remove(terminal)
+    }
+
     /// A terminal has ended, or is about to be released, with this output. Returns the updates for the
     /// calls that show it, and those of [`flush`](Self::flush).
-    pub(super) fn ended(
+    pub(in crate::engine::agent) fn ended(
         &mut self,
         terminal_id: &str,
         output: &str,
@@ -123,7 +128,7 @@ impl AgentTerminals {
 
     /// The updates for calls that show a terminal which had already ended. Each is a
     /// `tool_call_update` object, for a record of kind `output`.
-    pub(super) fn flush(&mut self) -> Vec<String> {
+    pub(in crate::engine::agent) fn flush(&mut self) -> Vec<String> {
         let mut updates = Vec::new();
         for call in self.calls.iter().filter(|call| call.due) {
             updates.push(self.replaced(call));
@@ -135,7 +140,7 @@ impl AgentTerminals {
     }
 
     /// The turn has ended: calls whose terminals have all ended need no further updates.
-    pub(super) fn turn_ends(&mut self) {
+    pub(in crate::engine::agent) fn turn_ends(&mut self) {
         let mut calls = std::mem::take(&mut self.calls);
         calls.retain(|call| {
             let runs = |(_, id): &(_, String)| self.shown(id).is_none();
@@ -200,98 +205,6 @@ fn display_terminal(update: &str) -> Option<String> {
     let meta = json::member(bytes, 0, "_meta")?;
     let info = json::member(bytes, meta.start, "terminal_info")?;
     string(update, &json::member(bytes, info.start, "terminal_id")?)
-}
-
-/// Requests the output of a terminal that is about to be released. `params` are the parameters of
-/// the request that releases it; `at` is the position of the session's id in them.
-pub(super) async fn capture_output(route: &SessionRoute, params: &str, at: Range<usize>) {
-    let Some(terminal) = string_member(params, "terminalId") else {
-        return;
-    };
-    if route.terminal_released(&terminal) {
-        return;
-    }
-    let Some(session) = params.get(at) else {
-        return;
-    };
-    let name = serde_json::Value::from(terminal.as_str());
-    let begin = r#"{"sessionId":"#;
-    let at = begin.len()..begin.len() + session.len();
-    let params = format!(r#"{begin}{session},"terminalId":{name}}}"#);
-    let (reply, answer) = oneshot::channel();
-    let question = Question {
-        method: method::TERMINAL_OUTPUT.to_owned(),
-        params,
-        session: Some(at),
-        logged: false,
-        is_native: false,
-        cancel: CancellationToken::new(),
-        reply,
-    };
-    if route.out.send(EngineEvent::Ask(question)).await.is_err() {
-        return;
-    }
-    if let Ok(Ok(result)) = answer.await {
-        log_output(route, &terminal, &result).await;
-    }
-}
-
-/// Logs the output of a terminal if a request of the agent was answered with it, and its command has
-/// ended.
-pub(super) async fn record_output(
-    route: &SessionRoute,
-    method: &str,
-    params: &str,
-    outcome: &Outcome,
-) {
-    if method != method::TERMINAL_OUTPUT {
-        return;
-    }
-    if let (Some(terminal), Ok(result)) = (string_member(params, "terminalId"), outcome)
-        && exit(result).is_some()
-        && route.terminal_ends(&terminal)
-    {
-        log_output(route, &terminal, result).await;
-    }
-}
-
-async fn log_output(route: &SessionRoute, terminal: &str, result: &str) {
-    let output = string_member(result, "output").unwrap_or_default();
-    let truncated = text_member(result, "truncated") == Some("true");
-    let exit = exit(result);
-    let updates = route
-        .with_terminals(|terminals| terminals.ended(terminal, &output, truncated, exit.as_ref()));
-    log_outputs(route, updates).await;
-}
-
-/// Logs updates that only replays send.
-pub(super) async fn log_outputs(route: &SessionRoute, updates: Vec<String>) {
-    let block = output_block(updates);
-    if !block.is_empty() {
-        // Sending fails if the session was closed.
-        route.out.send(EngineEvent::Block(block)).await.ok();
-    }
-}
-
-/// A block of updates that only replays send.
-pub(super) fn output_block(updates: Vec<String>) -> Block {
-    let mut block = Block::default();
-    for update in &updates {
-        block.push(Kind::Output, update);
-    }
-    block
-}
-
-/// How a terminal's command ended, if it has.
-fn exit(result: &str) -> Option<Exit> {
-    let status = text_member(result, "exitStatus")?;
-    let status = json::tree(status)?;
-    status.is_object().then(|| Exit {
-        code: status["exitCode"]
-            .as_u64()
-            .and_then(|code| u32::try_from(code).ok()),
-        signal: status["signal"].as_str().map(str::to_owned),
-    })
 }
 
 #[cfg(test)]

@@ -1,16 +1,81 @@
-//! The requests of an agent that are not answered, which have a bound: a client may never answer.
+//! The requests that are not answered, in both directions. Those of an agent have a bound: a client may
+//! never answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Mutex;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::engine::Caller;
 use crate::protocol::error::{INTERNAL_ERROR, error_json};
+use crate::sys::lock;
+use crate::transport::{Outcome, OutgoingRequest, OutgoingRequests};
+
+use super::awaited::Awaited;
 
 /// How many requests of an agent may be unanswered.
 const MOST: usize = 1024;
 
 /// How many bytes their parameters may have together, unless there is one request alone.
 const BYTES: usize = 64 * 1024 * 1024;
+
+/// Our requests to an agent that are not answered, by our ids.
+#[derive(Debug, Default)]
+pub(super) struct AgentCalls {
+    calls: OutgoingRequests,
+    /// The actions for the arrival of responses.
+    awaited: Mutex<HashMap<u64, Awaited>>,
+    /// The requests of clients that were forwarded.
+    origins: Mutex<HashMap<u64, Caller>>,
+}
+
+impl AgentCalls {
+    /// A new request.
+    pub(super) fn begin(&self) -> OutgoingRequest {
+        self.calls.begin()
+    }
+
+    /// Sets the action for the arrival of the response to a request that is not sent yet.
+    pub(super) fn set_awaited(&self, id: u64, awaited: Awaited) {
+        lock(&self.awaited).insert(id, awaited);
+    }
+
+    /// Takes the action for the arrival of a response.
+    pub(super) fn take_awaited(&self, id: &str) -> Option<Awaited> {
+        lock(&self.awaited).remove(&id.parse().ok()?)
+    }
+
+    /// Sets the client's request that is forwarded as the request with this id.
+    pub(super) fn set_origin(&self, id: u64, origin: Caller) {
+        lock(&self.origins).insert(id, origin);
+    }
+
+    /// The client's request that was forwarded as the request with this id.
+    pub(super) fn origin(&self, id: u64) -> Option<Caller> {
+        lock(&self.origins).get(&id).cloned()
+    }
+
+    /// Handles a response. Returns whether its request is still pending.
+    pub(super) fn resolve(&self, id: &str, outcome: Outcome) -> bool {
+        self.calls.resolve(id, outcome)
+    }
+
+    /// The request with this id is answered, or was given up.
+    pub(super) fn forget(&self, id: u64) {
+        lock(&self.origins).remove(&id);
+        lock(&self.awaited).remove(&id);
+    }
+
+    /// How many requests are pending.
+    pub(super) fn waiting(&self) -> usize {
+        self.calls.waiting()
+    }
+
+    /// The agent has ended: pending requests fail.
+    pub(super) fn close(&self) {
+        self.calls.close();
+    }
+}
 
 /// The requests of an agent that are not answered, by their id's JSON text.
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@ use crate::briefing::OPENINGS;
 use crate::json::{text_member, text_members};
 use crate::record::title::named;
 
-use super::members::with_members;
+use crate::engine::agent::members::with_members;
 
 /// How many characters of a briefing's opening, without white space, identify a title as derived
 /// from it.
@@ -27,7 +27,7 @@ const WORDS: usize = 200;
 
 /// A prompt that was sent behind a briefing.
 #[derive(Clone, Debug)]
-pub(super) struct Briefed {
+pub(in crate::engine::agent) struct Briefed {
     briefing: String,
     /// The beginning of what the user said.
     words: String,
@@ -35,7 +35,7 @@ pub(super) struct Briefed {
 
 impl Briefed {
     /// By the briefing and the text of the prompt.
-    pub(super) fn new(briefing: &str, prompt: &str) -> Self {
+    pub(in crate::engine::agent) fn new(briefing: &str, prompt: &str) -> Self {
         Self {
             briefing: briefing.to_owned(),
             words: prompt.chars().take(WORDS).collect(),
@@ -43,14 +43,14 @@ impl Briefed {
     }
 
     /// Whether a text may have words of a briefing in it.
-    pub(super) fn may_be_in(text: &str) -> bool {
+    pub(in crate::engine::agent) fn may_be_in(text: &str) -> bool {
         let has = |words: &str| memmem::find(text.as_bytes(), words.as_bytes()).is_some();
         COMMON.iter().any(|words| has(words))
     }
 
     /// The text without the briefing of any of these prompts, or the user's words in its place if it was
     /// derived from a briefing. `None` if it has nothing of one.
-    pub(super) fn hide(briefed: &[Self], text: &str) -> Option<String> {
+    pub(in crate::engine::agent) fn hide(briefed: &[Self], text: &str) -> Option<String> {
         if let Some(one) = briefed.iter().find(|one| text.contains(&one.briefing)) {
             return Some(text.replace(&one.briefing, "").trim_start().to_owned());
         }
@@ -70,10 +70,12 @@ const COMMON: [&str; 2] = ["Below is a record of", "A record of the"];
 
 /// Tracks the titles of a session.
 #[derive(Debug, Default)]
-pub(super) struct AgentTitles {
+pub(in crate::engine::agent) struct AgentTitles {
     /// Whether the session has a title.
     named: bool,
     context: BriefingSent,
+    /// The last prompt, if it was sent behind a briefing.
+    pub(super) briefed: Option<Briefed>,
 }
 
 /// When the agent was sent a briefing.
@@ -89,31 +91,33 @@ enum BriefingSent {
 
 impl AgentTitles {
     /// `last` is the last `session_info_update` in the log.
-    pub(super) fn new(last: Option<&String>) -> Self {
+    pub(in crate::engine::agent) fn new(last: Option<&String>) -> Self {
         let title = last.and_then(|payload| named(payload)).flatten();
         Self {
             // Earlier versions did not hide such titles.
             named: title.is_some_and(|title| !is_of_context(&title, false)),
             context: BriefingSent::Never,
+            briefed: None,
         }
     }
 
     /// A turn begins, perhaps with a briefing before the prompt.
-    pub(super) fn turn_begins(&mut self, with_context: bool) {
-        if with_context {
+    pub(in crate::engine::agent) fn turn_begins(&mut self, briefed: Option<Briefed>) {
+        if briefed.is_some() {
             self.context = BriefingSent::Now;
         }
+        self.briefed = briefed;
     }
 
     /// The turn has ended.
-    pub(super) fn turn_ends(&mut self) {
+    pub(in crate::engine::agent) fn turn_ends(&mut self) {
         if self.context == BriefingSent::Now {
             self.context = BriefingSent::Before;
         }
     }
 
     /// A snapshot without a title that must be hidden; `None` if nothing else is in it.
-    pub(super) fn shown<'a>(&mut self, payload: &'a str) -> Option<Cow<'a, str>> {
+    pub(in crate::engine::agent) fn shown<'a>(&mut self, payload: &'a str) -> Option<Cow<'a, str>> {
         let Some(Some(title)) = named(payload) else {
             return Some(payload.into());
         };
@@ -132,7 +136,7 @@ impl AgentTitles {
 }
 
 /// An entry of the agent's own list, without a title that was derived from a briefing.
-pub(super) fn listed(entry: String) -> String {
+pub(in crate::engine::agent) fn listed(entry: String) -> String {
     let title = crate::json::string_member(&entry, "title");
     match title.filter(|title| is_of_context(title, false)) {
         Some(_) => with_members(&entry, &["title"], &[]),
@@ -215,14 +219,14 @@ mod tests {
     #[test]
     fn a_title_outlives_a_turn_with_a_transcript() {
         let mut titles = AgentTitles::new(Some(&update("Mine")));
-        titles.turn_begins(true);
+        titles.turn_begins(Some(Briefed::new("", "")));
         assert_eq!(titles.shown(&update("Another")), None);
         titles.turn_ends();
-        titles.turn_begins(false);
+        titles.turn_begins(None);
         assert_eq!(titles.shown(&update("Below is a record of the")), None);
         assert!(titles.shown(&update("Another")).is_some());
         let mut titles = AgentTitles::default();
-        titles.turn_begins(true);
+        titles.turn_begins(Some(Briefed::new("", "")));
         assert!(titles.shown(&update("The first")).is_some());
         assert_eq!(titles.shown(&update("The second")), None);
     }

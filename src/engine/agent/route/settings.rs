@@ -9,7 +9,7 @@ use crate::json::text_member;
 use crate::protocol::{UpdateKind, method};
 use crate::record::CurrentSettings;
 
-use super::members::with_members;
+use crate::engine::agent::members::with_members;
 
 /// The name of the update with the current mode.
 const MODE: &str = UpdateKind::CurrentMode.name();
@@ -19,7 +19,7 @@ const OPTIONS: &str = UpdateKind::ConfigOptions.name();
 
 /// The latest settings of a session, as far as they are known.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct AgentSettings {
+pub(in crate::engine::agent) struct AgentSettings {
     mode: Option<String>,
     model: Option<String>,
     options: BTreeMap<String, Value>,
@@ -29,15 +29,15 @@ pub(super) struct AgentSettings {
 
 /// A request that restores a setting.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct SettingRequest {
-    pub(super) method: &'static str,
+pub(in crate::engine::agent) struct SettingRequest {
+    pub(in crate::engine::agent) method: &'static str,
     /// Its parameters without the session's id.
-    pub(super) params: Value,
+    pub(in crate::engine::agent) params: Value,
 }
 
 impl AgentSettings {
     /// Applies a snapshot, or our own record of a model.
-    pub(super) fn apply_update(&mut self, payload: &str) {
+    pub(in crate::engine::agent) fn apply_update(&mut self, payload: &str) {
         let Some(value) = text::tree(payload) else {
             return;
         };
@@ -85,7 +85,7 @@ impl AgentSettings {
 
     /// Applies a request of the client that the agent has served. Returns the payload of its `info`
     /// record.
-    pub(super) fn apply_request(
+    pub(in crate::engine::agent) fn apply_request(
         &mut self,
         method: &str,
         params: &str,
@@ -111,7 +111,7 @@ impl AgentSettings {
     }
 
     /// The agent has refused this request since the session has the setting, whatever it has reported.
-    pub(super) fn set_already(&mut self, method: &str, params: &str) {
+    pub(in crate::engine::agent) fn set_already(&mut self, method: &str, params: &str) {
         let mut list = self
             .list
             .as_deref()
@@ -129,7 +129,7 @@ impl AgentSettings {
 
     /// The requests that restore these settings in a session that the agent has just opened with this
     /// response. Settings that the agent no longer offers are left out.
-    pub(super) fn restore_requests(&self, answer: &str) -> Vec<SettingRequest> {
+    pub(in crate::engine::agent) fn restore_requests(&self, answer: &str) -> Vec<SettingRequest> {
         let answer = text::tree(answer).unwrap_or_default();
         let has = |list: &Value, key: &str, config: &str| {
             let entries = list.as_array().into_iter().flatten();
@@ -188,7 +188,10 @@ impl AgentSettings {
 
     /// The members of a response for a session that is opened without the agent, from its log. A log
     /// without the agent's own response has only the current values.
-    pub(super) fn response_from_log(current: &CurrentSettings, agent: &str) -> String {
+    pub(in crate::engine::agent) fn response_from_log(
+        current: &CurrentSettings,
+        agent: &str,
+    ) -> String {
         // The settings of another agent do not apply to this one.
         let none = CurrentSettings::default();
         let is_ours = current.agent.as_deref() == Some(agent);
@@ -214,7 +217,7 @@ impl AgentSettings {
     }
 
     /// A response of the agent with the current settings.
-    pub(super) fn apply(&self, answer: &str) -> String {
+    pub(in crate::engine::agent) fn apply(&self, answer: &str) -> String {
         let mut answer = answer.to_owned();
         let mut set = |holder: &str, name: &str, value: &Option<String>| {
             if let (Some(value), Some(old)) = (value, text_member(&answer, holder))
@@ -235,7 +238,10 @@ impl AgentSettings {
 
     /// The snapshots of settings that have changed since `before`, and the names of the snapshots that
     /// no longer apply.
-    pub(super) fn changes_since(&self, before: &Self) -> (Vec<String>, Vec<&'static str>) {
+    pub(in crate::engine::agent) fn changes_since(
+        &self,
+        before: &Self,
+    ) -> (Vec<String>, Vec<&'static str>) {
         let (mut changed, mut gone) = (Vec::new(), Vec::new());
         match (&before.mode, &self.mode) {
             (Some(was), Some(is)) if was != is => {
@@ -253,7 +259,7 @@ impl AgentSettings {
     }
 
     /// The agent has opened the session with this response.
-    pub(super) fn opened(&mut self, answer: &str) {
+    pub(in crate::engine::agent) fn opened(&mut self, answer: &str) {
         *self = Self::default();
         let read = text::tree(answer).unwrap_or_default();
         let string = |value: &Value| value.as_str().map(str::to_owned);
@@ -266,7 +272,7 @@ impl AgentSettings {
 }
 
 /// The modes, models and options in a response of the agent, if there are any.
-pub(super) fn reported(answer: &str) -> Option<String> {
+pub(in crate::engine::agent) fn reported(answer: &str) -> Option<String> {
     let names = ["modes", "models", "configOptions"];
     let members = names
         .into_iter()
