@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Drives rejoin with real clients: tests/interop/run.sh BINARY [TEST...]
 #
-# Installs the clients beside this file, as the lock files name them. Each test is one file; it runs
+# Installs the clients beside this file, as the lock files name them; with `install` for BINARY, no more. Each test is one file; it runs
 # in a folder of its own with an empty home and an empty store, and whatever it leaves running is
 # ended. A failed test's output is shown. A test named `wrapped:TEST` is the same with a rejoin that
 # is wrapped around another one.
@@ -9,10 +9,11 @@ set -euo pipefail
 exec </dev/null
 
 if (($# == 0)); then
-    echo "usage: $0 BINARY [TEST...]" >&2
+    echo "usage: $0 BINARY|install [TEST...]" >&2
     exit 2
 fi
-binary=$(realpath "$1")
+what=$1
+binary=$(realpath "$what")
 shift
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here"
@@ -66,6 +67,7 @@ run() {
 }
 
 install
+if [[ $what == install ]]; then exit; fi
 node=$(find_node)
 if (($# == 0)); then
     set -- harness checklist sdk_restart sdk_v2 sdk_sessions recorded python_sdk acpx shared mcp recall power_cut \
@@ -74,14 +76,15 @@ fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-for name in "$@"; do
+one() {
+    local name=$1 file folder start code=0
     file=${name#wrapped:}.mjs
     if [[ -e ${file%.mjs}.py ]]; then file=${file%.mjs}.py; fi
     folder=$(realpath "$scratch")/$name
     start=${EPOCHREALTIME/[.,]/}
-    code=0
     run "$file" "$folder" "$name" || code=$?
     end_leftovers "$folder"
-    verdict "$name" "$code" "$start" "$folder/output" || true
-done
-summary
+    verdict "$name" "$code" "$start" "$folder/output"
+}
+
+side_by_side "$scratch" "$@"

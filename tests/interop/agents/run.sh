@@ -3,16 +3,18 @@
 #
 # Installs the agents beside this file, as the lock file names them. Each one runs in a folder of its
 # own with an empty home and a model server on loopback, and whatever it leaves running is ended.
-# With `alone` for BINARY it is measured what the agents bring back without rejoin; with LATER in the
-# environment, more than a minute passes between two lives of an agent.
+# With `install` for BINARY it only installs them; with `alone` it is measured what the agents bring
+# back without rejoin; with LATER in the environment, more than a minute passes between two lives of an
+# agent.
 set -euo pipefail
 exec </dev/null
 
 if (($# == 0)); then
-    echo "usage: $0 BINARY|alone [AGENT...]" >&2
+    echo "usage: $0 BINARY|alone|install [AGENT...]" >&2
     exit 2
 fi
-if [[ $1 == alone ]]; then
+what=$1
+if [[ $what == alone ]]; then
     test=(bare.mjs)
     binary=()
 else
@@ -43,6 +45,7 @@ install() {
 start=$SECONDS
 install
 echo "installed in $((SECONDS - start)) s, $(du -sm node_modules | cut -f1) MB"
+if [[ $what == install ]]; then exit; fi
 node=$(echo "$PWD"/node_modules/node-linux-*/bin/node)
 "$node" harness.mjs
 # `subagents:NAME` is about the subagents of an agent, `versions:NAME` about them in both versions of
@@ -62,13 +65,12 @@ fi
 scratch=$(realpath "$(mktemp -d)")
 trap 'rm -rf "$scratch"' EXIT
 
-for name in "$@"; do
-    script=("${test[@]}")
+one() {
+    local name=$1 script=("${test[@]}") folder start code=0
     if [[ $name == *:* ]]; then script=("${name%%:*}.mjs"); fi
     folder=$scratch/${name/:/-}
     mkdir "$folder"
     start=${EPOCHREALTIME/[.,]/}
-    code=0
     INTEROP_DIR=$folder timeout --kill-after=5 "$seconds_for_an_agent" \
         "$node" "${script[@]}" "${name#*:}" "${binary[@]}" >"$folder/output" 2>&1 || code=$?
     end_leftovers "$folder"
@@ -76,6 +78,8 @@ for name in "$@"; do
         grep -v '^ok - ' "$folder/output" | sed 's/^/      /' || true
     else
         tail -n 20 "$folder"/life-*.stderr 2>/dev/null | sed 's/^/      /'
+        return 1
     fi
-done
-summary
+}
+
+side_by_side "$scratch" "$@"
