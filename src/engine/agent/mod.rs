@@ -2,52 +2,31 @@
 //!
 //! A single agent serves all sessions. It is started when it is needed, and again after it has
 //! ended.
-//! `intake` reads its messages, `parse` takes them apart as text, `ids` makes their ids unique, and
-//! `route` sends them through the session's outlet into its log and to its client. When the client
-//! opens a session, it is created in the agent or opened there again (`restore`).
+//! `process` starts it, `wire` exchanges messages with it, `parse` takes them apart as text, `ids` makes
+//! their ids unique, and `route` sends them through the session's outlet into its log and to its client.
+//! When the client opens a session, `session` has it created in the agent or opened there again.
 
-mod agent_session;
-mod attach;
-mod awaited;
 mod capabilities;
-mod context_clear;
-mod command;
-mod connection;
-mod extensions;
-mod hand_over;
-mod identity;
 mod ids;
-mod import;
-mod intake;
-mod life;
-mod list;
-mod live_session;
-mod lost;
 mod members;
 mod parse;
-mod probe;
-mod recall;
-mod replayed_state;
-mod requests;
-mod restore;
-mod restored;
+mod process;
 mod route;
-mod routes;
+mod session;
 mod shared_agent;
-mod terminal_output;
-mod transport;
+mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
 
-pub use command::{DOWNLOAD_TIMEOUT, may_download};
-pub use identity::AgentNames;
-pub use probe::{Introduced, probe};
-pub use recall::{KEY, Lend, Lent, Reach, Recall};
+pub use process::command::{DOWNLOAD_TIMEOUT, may_download};
+pub use process::identity::AgentNames;
+pub use process::probe::{Introduced, probe};
+pub use process::transport::Program;
+pub use session::recall::{KEY, Lend, Lent, Reach, Recall};
 pub use shared_agent::FOR_PEOPLE;
-pub use transport::Program;
 
 use crate::engine::proxy::Port;
 use crate::engine::{
@@ -58,9 +37,11 @@ use crate::protocol::method;
 use crate::record::header::Implementation;
 use crate::transport::ClientConnection;
 
-use agent_session::AgentSession;
+use process::transport::AgentSource;
+use session::agent_session::AgentSession;
+use session::lost;
 use shared_agent::Agent;
-use transport::AgentSource;
+use wire::{extensions, list};
 
 /// The name of a successor that has none in its `agentInfo`.
 const DEFAULT_NAME: &str = "successor";

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::members::with_members;
-use super::route::settings;
+use crate::engine::agent::members::with_members;
+use crate::engine::agent::route::settings;
 
 /// How a session was opened in the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl RestoreMethod {
         matches!(self, Self::Resume | Self::EmptyLoad)
     }
 
-    pub(super) fn as_str(self) -> &'static str {
+    pub(in crate::engine::agent) fn as_str(self) -> &'static str {
         match self {
             Self::New => "new",
             Self::Fork => "fork",
@@ -44,19 +44,19 @@ impl RestoreMethod {
 /// A session that is open in the agent.
 #[derive(Debug)]
 pub(super) struct Restored {
-    pub(super) how: RestoreMethod,
+    pub(in crate::engine::agent) how: RestoreMethod,
     /// The agent's session id.
-    pub(super) session_id: String,
+    pub(in crate::engine::agent) session_id: String,
     /// The agent's response.
-    pub(super) answer: String,
+    pub(in crate::engine::agent) answer: String,
     /// The snapshots that the agent sent while it opened the session.
-    pub(super) snapshots: Vec<String>,
+    pub(in crate::engine::agent) snapshots: Vec<String>,
 }
 
 impl Restored {
     /// The payload of an `inner` record for the log. `instead` is the agent's session that it could not
     /// open, and that is tried again next time.
-    pub(super) fn record(
+    pub(in crate::engine::agent) fn record(
         &self,
         agent: &str,
         version: Option<&str>,

@@ -12,11 +12,11 @@ use crate::protocol::{Role, UpdateKind};
 use crate::record::Kind;
 use crate::transport::Outcome;
 
-use super::route::{SessionRoute, StateReport};
+use crate::engine::agent::route::{SessionRoute, StateReport};
 
 /// The action for the arrival of a response, before any message that follows it.
 #[derive(Debug)]
-pub(super) enum Awaited {
+pub(in crate::engine::agent) enum Awaited {
     TurnEnd(TurnEnd),
     Steering(Steering),
     /// A session was opened, with this route.
@@ -37,13 +37,13 @@ impl Awaited {
 /// Marks the end of a turn: handled when the response to its prompt arrives, before any message
 /// that follows it.
 #[derive(Debug)]
-pub(super) struct TurnEnd {
-    pub(super) route: Arc<SessionRoute>,
+pub(in crate::engine::agent) struct TurnEnd {
+    pub(in crate::engine::agent) route: Arc<SessionRoute>,
     /// The id of the message that is answered.
-    pub(super) message_id: String,
+    pub(in crate::engine::agent) message_id: String,
     /// Resolves to whether the response ends the turn. `None` if the response only says that the
     /// agent has accepted the prompt.
-    pub(super) is_end: Option<oneshot::Receiver<bool>>,
+    pub(in crate::engine::agent) is_end: Option<oneshot::Receiver<bool>>,
 }
 
 impl TurnEnd {
@@ -61,7 +61,7 @@ impl TurnEnd {
 }
 
 /// Passes on reports of the agent's state. One that ends a turn comes with the end.
-pub(super) fn reported(route: &SessionRoute, report: Option<StateReport>) {
+pub(in crate::engine::agent) fn reported(route: &SessionRoute, report: Option<StateReport>) {
     match report {
         Some(StateReport::Ends(turn, params)) => {
             // Sending fails if the turn was given up.
@@ -93,7 +93,7 @@ fn end_turn(route: &SessionRoute, message_id: String, is_end: oneshot::Receiver<
 /// A message of the user in the middle of a turn, by a request of its own. It is recorded when the agent
 /// has taken it.
 #[derive(Debug)]
-pub(super) struct Steering {
+pub(in crate::engine::agent) struct Steering {
     route: Arc<SessionRoute>,
     /// The message's id.
     id: String,
@@ -103,7 +103,7 @@ pub(super) struct Steering {
 
 impl Steering {
     /// The message with this id, by the parameters of the request.
-    pub(super) fn new(route: &Arc<SessionRoute>, id: &str, params: &str) -> Self {
+    pub(in crate::engine::agent) fn new(route: &Arc<SessionRoute>, id: &str, params: &str) -> Self {
         route.with_normalizer(|normalizer| normalizer.steered(id, params));
         let mut said = Block::default();
         let mut blocks = json::member_elements(params.as_bytes(), 0, "prompt");

@@ -11,7 +11,7 @@ use crate::transport::Outcome;
 
 use super::connection::AgentConnection;
 use super::list;
-use super::route::SessionRoute;
+use crate::engine::agent::route::SessionRoute;
 
 /// How the options begin with which the user has Claude Agent clear its context.
 const CLEARS: &str = "exit-plan-clear-";
@@ -20,7 +20,7 @@ const CLEARS: &str = "exit-plan-clear-";
 const PLAN: &str = "Implement the following plan:";
 
 /// Whether the answer to a request for permission has Claude Agent clear its context.
-pub(super) fn clears_context(result: &str) -> bool {
+pub(in crate::engine::agent) fn clears_context(result: &str) -> bool {
     let outcome = text_member(result, "outcome");
     let option = outcome.and_then(|outcome| string_member(outcome, "optionId"));
     option.is_some_and(|option| option.starts_with(CLEARS))
@@ -28,7 +28,7 @@ pub(super) fn clears_context(result: &str) -> bool {
 
 /// The agent is about to get an answer to a request for permission. Takes note of the sessions that it
 /// has, if that clears its context.
-pub(super) async fn prepare(
+pub(in crate::engine::agent) async fn prepare(
     connection: &Arc<AgentConnection>,
     route: &SessionRoute,
     answer: &Outcome,
@@ -40,7 +40,7 @@ pub(super) async fn prepare(
 
 /// The session in which the agent has gone on, if it had the sessions `before` when it was about to clear
 /// its context. Takes as long as a look at the agent's list.
-pub(super) async fn new_session(
+pub(in crate::engine::agent) async fn new_session(
     connection: &Arc<AgentConnection>,
     route: &SessionRoute,
     before: BTreeMap<String, String>,

@@ -31,7 +31,7 @@ pub(super) struct AgentCalls {
 
 impl AgentCalls {
     /// A new request.
-    pub(super) fn begin(&self) -> OutgoingRequest {
+    pub(in crate::engine::agent) fn begin(&self) -> OutgoingRequest {
         self.calls.begin()
     }
 
@@ -51,7 +51,7 @@ impl AgentCalls {
     }
 
     /// The client's request that was forwarded as the request with this id.
-    pub(super) fn origin(&self, id: u64) -> Option<Caller> {
+    pub(in crate::engine::agent) fn origin(&self, id: u64) -> Option<Caller> {
         lock(&self.origins).get(&id).cloned()
     }
 
@@ -61,7 +61,7 @@ impl AgentCalls {
     }
 
     /// The request with this id is answered, or was given up.
-    pub(super) fn forget(&self, id: u64) {
+    pub(in crate::engine::agent) fn forget(&self, id: u64) {
         lock(&self.origins).remove(&id);
         lock(&self.awaited).remove(&id);
     }
@@ -72,7 +72,7 @@ impl AgentCalls {
     }
 
     /// The agent has ended: pending requests fail.
-    pub(super) fn close(&self) {
+    pub(in crate::engine::agent) fn close(&self) {
         self.calls.close();
     }
 }
@@ -94,7 +94,11 @@ struct AgentRequest {
 impl AgentRequests {
     /// Adds a request with parameters of this length. The token is cancelled when the agent withdraws it.
     /// `None` if there are too many.
-    pub(super) fn begin(&mut self, id: &str, bytes: usize) -> Option<CancellationToken> {
+    pub(in crate::engine::agent) fn begin(
+        &mut self,
+        id: &str,
+        bytes: usize,
+    ) -> Option<CancellationToken> {
         let is_full = self.pending.len() >= MOST || self.bytes + bytes > BYTES;
         if is_full && !self.pending.is_empty() {
             return None;
@@ -112,14 +116,14 @@ impl AgentRequests {
     }
 
     /// Removes a request, which is answered.
-    pub(super) fn end(&mut self, id: &str) {
+    pub(in crate::engine::agent) fn end(&mut self, id: &str) {
         if let Some(request) = self.pending.remove(id) {
             self.bytes -= request.bytes;
         }
     }
 
     /// The agent withdraws a request.
-    pub(super) fn cancel(&self, id: &str) {
+    pub(in crate::engine::agent) fn cancel(&self, id: &str) {
         if let Some(request) = self.pending.get(id) {
             request.cancel.cancel();
         }
@@ -144,7 +148,7 @@ pub(super) fn too_many() -> String {
 }
 
 /// The answer in place of one that is too long for an agent which does not read.
-pub(super) fn unread() -> String {
+pub(in crate::engine::agent) fn unread() -> String {
     let message = "too many answers are unread: read some before you send more requests";
     error_json(INTERNAL_ERROR, message)
 }

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::json::{string_member, text_elements, text_member};
 
-use super::capabilities::Capabilities;
-use super::members::with_members;
+use crate::engine::agent::capabilities::Capabilities;
+use crate::engine::agent::members::with_members;
 
 /// The name of the server, unless the client has given another one that name.
 const NAME: &str = "rejoin";

@@ -10,8 +10,8 @@ use crate::json::{string_member, text_member};
 use crate::record::Kind;
 use crate::record::header::Implementation;
 
-use super::members::with_members;
 use super::recall::how_to_get_more;
+use crate::engine::agent::members::with_members;
 
 /// How much of an agent's error is shown, in characters.
 const WORDS: usize = 200;
@@ -19,9 +19,9 @@ const WORDS: usize = 200;
 /// The reason for which the next prompt is sent behind a briefing, and the server that it names.
 #[derive(Clone, Debug)]
 pub(super) struct HandOver {
-    pub(super) reason: BriefingReason,
+    pub(in crate::engine::agent) reason: BriefingReason,
     /// The name of the MCP server with which the agent reads the conversation, if it was offered.
-    pub(super) server: Option<String>,
+    pub(in crate::engine::agent) server: Option<String>,
 }
 
 /// Why an agent gets a briefing.
@@ -154,7 +154,7 @@ pub(super) fn note(
 }
 
 /// The agent's own words for an error, in one line without its end.
-pub(super) fn words(error: &EngineError) -> String {
+pub(in crate::engine::agent) fn words(error: &EngineError) -> String {
     let details = error
         .data
         .as_deref()

@@ -211,7 +211,7 @@ pub fn may_download(command: &[OsString]) -> bool {
 }
 
 /// The word of a command line that names the agent.
-pub(super) fn agent(words: &[String]) -> String {
+pub(in crate::engine::agent) fn agent(words: &[String]) -> String {
     started_by(words, DEPTH)
 }
 
@@ -366,7 +366,7 @@ pub(super) fn first_argument(words: &[String]) -> String {
 }
 
 /// The last part of a path or a package's name, without an extension or a version.
-pub(super) fn plain(word: &str) -> String {
+pub(in crate::engine::agent) fn plain(word: &str) -> String {
     let last = word.rsplit(['/', '\\']).next().unwrap_or(word);
     let last = last
         .split('@')

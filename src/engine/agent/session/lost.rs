@@ -40,7 +40,7 @@ const WORDS: [&str; 15] = [
 ];
 
 /// Whether an error says that the agent does not have its session with this id.
-pub(super) fn is_not_found(error: &EngineError, session_id: &str) -> bool {
+pub(in crate::engine::agent) fn is_not_found(error: &EngineError, session_id: &str) -> bool {
     let data = error.data.as_deref().unwrap_or_default();
     // The error may be about another resource, such as the session's folder.
     let resource = string_member(data, "uri");

@@ -16,19 +16,19 @@ use crate::sys::lock;
 use crate::transport::{Outcome, OutgoingRequest};
 
 use super::awaited::Awaited;
-use super::capabilities::Capabilities;
 use super::life::AgentLife;
-use super::parse::session_of;
 use super::requests::{self, AgentCalls, AgentRequests};
-use super::route::SessionRoute;
 use super::routes::AgentRoutes;
-use super::transport::AgentTransport;
+use crate::engine::agent::capabilities::Capabilities;
+use crate::engine::agent::parse::session_of;
+use crate::engine::agent::process::transport::AgentTransport;
+use crate::engine::agent::route::SessionRoute;
 
 /// How long an agent may take to end what was cancelled. After that the end is logged, for which a
 /// database may take 2 s more: both together are less than the 10 s that a cancellation takes at most.
-pub(super) const CANCEL_TIMEOUT: Duration = Duration::from_secs(7);
+pub(in crate::engine::agent) const CANCEL_TIMEOUT: Duration = Duration::from_secs(7);
 /// How long an agent may take to end a turn whose result is lost.
-pub(super) const ABANDONED_TIMEOUT: Duration = Duration::from_secs(1);
+pub(in crate::engine::agent) const ABANDONED_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How many bytes an agent may leave unread before it gets errors in place of long answers, and no more of
 /// its requests are read.
@@ -42,15 +42,15 @@ const AGAIN: Duration = Duration::from_millis(10);
 
 /// A connection with an agent.
 #[derive(Debug)]
-pub(super) struct AgentConnection {
+pub(in crate::engine::agent) struct AgentConnection {
     /// The clients: one of them gets the agent's requests that belong to no session.
-    pub(super) clients: Arc<Clients>,
-    pub(super) runtime: Handle,
+    pub(in crate::engine::agent) clients: Arc<Clients>,
+    pub(in crate::engine::agent) runtime: Handle,
     transport: Arc<AgentTransport>,
     /// Whether the agent runs.
-    pub(super) life: AgentLife,
+    pub(in crate::engine::agent) life: AgentLife,
     /// Where its messages about sessions go.
-    pub(super) routes: AgentRoutes,
+    pub(in crate::engine::agent) routes: AgentRoutes,
     /// Our requests.
     calls: AgentCalls,
     /// Its requests.
@@ -63,14 +63,14 @@ pub(super) struct AgentConnection {
 
 /// A pending request to the agent.
 #[derive(Debug)]
-pub(super) struct AgentCall {
+pub(in crate::engine::agent) struct AgentCall {
     call: OutgoingRequest,
     connection: Arc<AgentConnection>,
 }
 
 impl AgentConnection {
     /// The connection with a process. The subagents that it announces are added to `all_subagents`.
-    pub(super) fn new(
+    pub(in crate::engine::agent) fn new(
         clients: Arc<Clients>,
         transport: AgentTransport,
         all_subagents: Arc<Mutex<IdSet>>,
@@ -90,29 +90,33 @@ impl AgentConnection {
     }
 
     /// The agent's capabilities: none until it has answered `initialize`.
-    pub(super) fn capabilities(&self) -> Capabilities {
+    pub(in crate::engine::agent) fn capabilities(&self) -> Capabilities {
         self.capabilities.get().cloned().unwrap_or_default()
     }
 
     /// Whether the agent speaks version 2 of the protocol.
-    pub(super) fn is_native(&self) -> bool {
+    pub(in crate::engine::agent) fn is_native(&self) -> bool {
         let capabilities = self.capabilities.get();
         capabilities.is_some_and(|capabilities| capabilities.is_native)
     }
 
-    pub(super) fn set_capabilities(&self, capabilities: Capabilities) {
+    pub(in crate::engine::agent) fn set_capabilities(&self, capabilities: Capabilities) {
         // Each process is initialized once.
         self.capabilities.set(capabilities).ok();
     }
 
     /// Sends a request. Requests keep their order. `params` is the JSON text of an object.
-    pub(super) fn request(self: &Arc<Self>, method: &str, params: &str) -> AgentCall {
+    pub(in crate::engine::agent) fn request(
+        self: &Arc<Self>,
+        method: &str,
+        params: &str,
+    ) -> AgentCall {
         self.send(method, params, |_| {})
     }
 
     /// Sends a request that creates a session, whose messages go to `route`. Requests keep their
     /// order.
-    pub(super) fn request_for(
+    pub(in crate::engine::agent) fn request_for(
         self: &Arc<Self>,
         method: &str,
         params: &str,
@@ -125,7 +129,7 @@ impl AgentConnection {
 
     /// Sends a request whose response is handled, as `awaited` says, before the agent's next
     /// message. Requests keep their order.
-    pub(super) fn request_awaited(
+    pub(in crate::engine::agent) fn request_awaited(
         self: &Arc<Self>,
         method: &str,
         params: &str,
@@ -138,7 +142,7 @@ impl AgentConnection {
 
     /// Sends a request of a client, whose answer and further requests belong to `origin`. Requests
     /// keep their order.
-    pub(super) fn request_of(
+    pub(in crate::engine::agent) fn request_of(
         self: &Arc<Self>,
         origin: Caller,
         method: &str,
@@ -166,17 +170,17 @@ impl AgentConnection {
     }
 
     /// The client's request that was forwarded with `id`.
-    pub(super) fn origin(&self, id: &str) -> Option<Caller> {
+    pub(in crate::engine::agent) fn origin(&self, id: &str) -> Option<Caller> {
         self.calls.origin(self.transport.number(id)?)
     }
 
     /// Sends a notification.
-    pub(super) fn notify(&self, method: &str, params: &str) {
+    pub(in crate::engine::agent) fn notify(&self, method: &str, params: &str) {
         self.transport.notify(method, params);
     }
 
     /// Answers a request of the agent.
-    pub(super) fn respond(&self, id: &str, outcome: &Outcome) {
+    pub(in crate::engine::agent) fn respond(&self, id: &str, outcome: &Outcome) {
         lock(&self.requested).end(id);
         let (Ok(body) | Err(body)) = outcome;
         if body.len() > SHORT && self.transport.unread() > UNREAD {
@@ -200,14 +204,18 @@ impl AgentConnection {
 
     /// Records whether the agent has replayed a session before its response, and returns whether it
     /// ever has: such an agent does not replay later.
-    pub(super) fn replays_first(&self, now: bool) -> bool {
+    pub(in crate::engine::agent) fn replays_first(&self, now: bool) -> bool {
         self.replays_first.fetch_or(now, Ordering::AcqRel) || now
     }
 
     /// Registers a request of the agent, with parameters of this length. The token is cancelled when the
     /// agent withdraws it. `None` if too many are pending; then it has been refused. Blocks the thread
     /// while the agent does not read what it is answered.
-    pub(super) fn begin(&self, id: &str, bytes: usize) -> Option<CancellationToken> {
+    pub(in crate::engine::agent) fn begin(
+        &self,
+        id: &str,
+        bytes: usize,
+    ) -> Option<CancellationToken> {
         while self.transport.unread() > UNREAD && !self.life.is_ending() {
             thread::sleep(AGAIN);
         }
@@ -219,17 +227,17 @@ impl AgentConnection {
     }
 
     /// The agent withdraws a request.
-    pub(super) fn cancel(&self, id: &str) {
+    pub(in crate::engine::agent) fn cancel(&self, id: &str) {
         lock(&self.requested).cancel(id);
     }
 
     /// Takes note that the agent has answered `initialize`.
-    pub(super) fn note_first_answer(&self) {
+    pub(in crate::engine::agent) fn note_first_answer(&self) {
         self.transport.note_first_answer();
     }
 
     /// The agent's output has ended, so the process is ended, too.
-    pub(super) fn finish(&self) {
+    pub(in crate::engine::agent) fn finish(&self) {
         self.life.end_process(&self.runtime);
         // Set before pending requests fail, so that they find the reason.
         self.life.died_with(self.calls.waiting());
@@ -254,24 +262,24 @@ impl Drop for AgentCall {
 
 impl AgentCall {
     /// Gives up waiting and cancels the request.
-    pub(super) fn abandon(self) {
+    pub(in crate::engine::agent) fn abandon(self) {
         self.connection.transport.cancel(self.call.id);
     }
 
     /// Waits for the outcome.
-    pub(super) async fn outcome(mut self) -> Result<String, EngineError> {
+    pub(in crate::engine::agent) async fn outcome(mut self) -> Result<String, EngineError> {
         self.wait().await
     }
 
     /// Waits for the outcome; the caller may stop waiting, and wait again.
-    pub(super) async fn wait(&mut self) -> Result<String, EngineError> {
+    pub(in crate::engine::agent) async fn wait(&mut self) -> Result<String, EngineError> {
         let outcome = (&mut self.call).await;
         self.read(outcome)
     }
 
     /// Waits for the outcome, cancels the request when `cancelled` resolves, and then waits for at most
     /// [`CANCEL_TIMEOUT`].
-    pub(super) async fn outcome_or_cancel(
+    pub(in crate::engine::agent) async fn outcome_or_cancel(
         mut self,
         cancelled: impl Future<Output = ()>,
     ) -> Result<String, EngineError> {
@@ -285,7 +293,7 @@ impl AgentCall {
     }
 
     /// Waits for the outcome, but no longer than `limit`.
-    pub(super) async fn outcome_within(
+    pub(in crate::engine::agent) async fn outcome_within(
         mut self,
         method: &str,
         limit: Duration,
@@ -306,7 +314,7 @@ impl AgentCall {
 }
 
 /// The error that an agent has not answered a request in time.
-pub(super) fn timed_out(method: &str, limit: Duration) -> EngineError {
+pub(in crate::engine::agent) fn timed_out(method: &str, limit: Duration) -> EngineError {
     let limit = humantime::format_duration(limit);
     let message = format!("the agent did not answer `{method}` within {limit} (`--load-timeout`)");
     EngineError::named(EngineError::INTERNAL, "agent_timeout", message)

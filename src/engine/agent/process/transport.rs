@@ -31,7 +31,7 @@ pub struct Program {
 
 /// Where an agent comes from.
 #[derive(Clone, Debug)]
-pub(super) enum AgentSource {
+pub(in crate::engine::agent) enum AgentSource {
     /// A subprocess that we start.
     Program(Program),
     /// The successor, which the conductor has started.
@@ -40,7 +40,7 @@ pub(super) enum AgentSource {
 
 /// The transport to a running agent.
 #[derive(Debug)]
-pub(super) enum AgentTransport {
+pub(in crate::engine::agent) enum AgentTransport {
     /// A subprocess, and the writer of its input; `None` once that was closed.
     Process(Child, Mutex<Option<Writer>>),
     /// The successor.
@@ -52,7 +52,7 @@ pub(super) type Incoming = Box<dyn Read + Send>;
 
 impl AgentSource {
     /// Opens a transport to the agent. Fails with a description.
-    pub(super) fn open(&self) -> Result<(AgentTransport, Incoming), String> {
+    pub(in crate::engine::agent) fn open(&self) -> Result<(AgentTransport, Incoming), String> {
         match self {
             Self::Program(program) => {
                 let message = |error: io::Error| error.to_string();
@@ -71,7 +71,7 @@ impl AgentSource {
     }
 
     /// The command without its arguments, which may hold secrets.
-    pub(super) fn command(&self) -> Option<String> {
+    pub(in crate::engine::agent) fn command(&self) -> Option<String> {
         match self {
             Self::Program(program) => {
                 let command = program.command.first();
@@ -84,7 +84,7 @@ impl AgentSource {
 
 impl AgentTransport {
     /// Sends a request. `params` is the JSON text of an object.
-    pub(super) fn request(&self, id: u64, method: &str, params: &str) {
+    pub(in crate::engine::agent) fn request(&self, id: u64, method: &str, params: &str) {
         match self {
             Self::Process(_, out) => put(out, &request_line(&id.to_string(), method, params)),
             Self::Successor(successor) => successor.request(id, method, params),
@@ -92,7 +92,7 @@ impl AgentTransport {
     }
 
     /// Sends a notification. `params` is the JSON text of an object.
-    pub(super) fn notify(&self, method: &str, params: &str) {
+    pub(in crate::engine::agent) fn notify(&self, method: &str, params: &str) {
         match self {
             Self::Process(_, out) => put(out, &notification_line(method, params)),
             Self::Successor(successor) => successor.notify(method, params),
@@ -100,7 +100,7 @@ impl AgentTransport {
     }
 
     /// Takes a request back.
-    pub(super) fn cancel(&self, id: u64) {
+    pub(in crate::engine::agent) fn cancel(&self, id: u64) {
         match self {
             Self::Process(_, out) => {
                 put(out, &cancel_line(&id.to_string()));
@@ -110,7 +110,7 @@ impl AgentTransport {
     }
 
     /// Answers a request of the agent, whose id is given as JSON text.
-    pub(super) fn respond(&self, id: &str, outcome: &Outcome) {
+    pub(in crate::engine::agent) fn respond(&self, id: &str, outcome: &Outcome) {
         match self {
             Self::Process(_, out) => put(out, &response_line(id, outcome)),
             Self::Successor(successor) => successor.respond(id, outcome),
@@ -118,7 +118,7 @@ impl AgentTransport {
     }
 
     /// How many bytes a subprocess has not read yet.
-    pub(super) fn unread(&self) -> usize {
+    pub(in crate::engine::agent) fn unread(&self) -> usize {
         match self {
             Self::Process(_, out) => lock(out).as_ref().map_or(0, Writer::unread),
             // The conductor's, whose bound is that of our own output.
@@ -127,14 +127,14 @@ impl AgentTransport {
     }
 
     /// Takes note that the agent has answered.
-    pub(super) fn note_first_answer(&self) {
+    pub(in crate::engine::agent) fn note_first_answer(&self) {
         if let Self::Process(child, _) = self {
             child.note_first_answer();
         }
     }
 
     /// Resolves when a subprocess no longer takes its input; never, if that was closed before.
-    pub(super) fn is_deaf(&self) -> impl Future<Output = ()> + Send + use<> {
+    pub(in crate::engine::agent) fn is_deaf(&self) -> impl Future<Output = ()> + Send + use<> {
         let broken = match self {
             Self::Process(_, out) => lock(out).as_ref().map(Writer::broken),
             Self::Successor(_) => None,
@@ -148,7 +148,7 @@ impl AgentTransport {
     }
 
     /// The number of the request of ours that the agent knows by this id, given as JSON text.
-    pub(super) fn number(&self, id: &str) -> Option<u64> {
+    pub(in crate::engine::agent) fn number(&self, id: &str) -> Option<u64> {
         match self {
             Self::Process(..) => id.parse().ok(),
             Self::Successor(successor) => successor.number(id),
@@ -156,7 +156,7 @@ impl AgentTransport {
     }
 
     /// Ends a subprocess. Messages of the successor are ignored from now on.
-    pub(super) async fn end(&self, patience: Patience) {
+    pub(in crate::engine::agent) async fn end(&self, patience: Patience) {
         match self {
             Self::Process(child, out) => {
                 lock(out).take();
@@ -168,7 +168,7 @@ impl AgentTransport {
 
     /// Ends a subprocess because our own process is about to exit. Messages of the successor are
     /// ignored from now on.
-    pub(super) async fn leave(&self, patience: Patience) {
+    pub(in crate::engine::agent) async fn leave(&self, patience: Patience) {
         match self {
             Self::Process(child, out) => {
                 lock(out).take();
@@ -179,7 +179,7 @@ impl AgentTransport {
     }
 
     /// Kills a subprocess. Messages of the successor are ignored from now on.
-    pub(super) fn kill(&self) {
+    pub(in crate::engine::agent) fn kill(&self) {
         match self {
             Self::Process(child, _) => child.kill(),
             Self::Successor(successor) => successor.close(),
@@ -187,7 +187,7 @@ impl AgentTransport {
     }
 
     /// Why the agent has ended, in one line; `is_deaf` if that is because it took no more input.
-    pub(super) fn exit_reason(&self, is_deaf: bool) -> String {
+    pub(in crate::engine::agent) fn exit_reason(&self, is_deaf: bool) -> String {
         let Self::Process(child, _) = self else {
             return "the conductor has closed the connection".to_owned();
         };
@@ -206,7 +206,7 @@ impl AgentTransport {
     }
 
     /// The last lines of its stderr.
-    pub(super) fn stderr_tail(&self) -> Vec<String> {
+    pub(in crate::engine::agent) fn stderr_tail(&self) -> Vec<String> {
         match self {
             Self::Process(child, _) => child.stderr_tail(),
             Self::Successor(_) => Vec::new(),
@@ -214,7 +214,7 @@ impl AgentTransport {
     }
 
     /// How an agent has ended that did not answer `initialize`, in one line.
-    pub(super) fn startup_failure(&self) -> String {
+    pub(in crate::engine::agent) fn startup_failure(&self) -> String {
         let Self::Process(child, _) = self else {
             return "cannot be reached: the conductor has closed the connection".to_owned();
         };
@@ -231,7 +231,7 @@ impl AgentTransport {
     }
 
     /// Whether the agent is a subprocess, whose unexpected end is logged.
-    pub(super) fn is_process(&self) -> bool {
+    pub(in crate::engine::agent) fn is_process(&self) -> bool {
         matches!(self, Self::Process(..))
     }
 }
@@ -254,7 +254,7 @@ fn cut(line: &str) -> String {
 }
 
 /// Starts the agent's process. Its stderr goes into our own log.
-pub(super) fn start(
+pub(in crate::engine::agent) fn start(
     program: &Program,
 ) -> io::Result<(Child, ProcessInput, ProcessOutput<ChildStdout>)> {
     let Some((name, arguments)) = program.command.split_first() else {

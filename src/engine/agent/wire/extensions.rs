@@ -8,9 +8,9 @@ use memchr::memmem;
 use crate::json::{text_member, with_strings};
 use crate::sys::lock;
 
-use super::members::with_members;
-use super::route::titles::Briefed;
 use super::routes::AgentRoutes;
+use crate::engine::agent::members::with_members;
+use crate::engine::agent::route::titles::Briefed;
 
 /// The name of a member that names a session.
 const SESSION_ID: &str = "sessionId";
@@ -24,7 +24,11 @@ fn is_extension(method: &str) -> bool {
 }
 
 /// The parameters or the result of a method for the client.
-pub(super) fn for_client(routes: &AgentRoutes, method: &str, text: String) -> String {
+pub(in crate::engine::agent) fn for_client(
+    routes: &AgentRoutes,
+    method: &str,
+    text: String,
+) -> String {
     let changed = if is_extension(method) {
         translated(routes, &text)
     } else {
@@ -41,7 +45,11 @@ fn meta_for_client(routes: &AgentRoutes, object: &str) -> Option<String> {
 }
 
 /// The parameters of a method for the agent.
-pub(super) fn for_agent(routes: &AgentRoutes, method: &str, params: String) -> String {
+pub(in crate::engine::agent) fn for_agent(
+    routes: &AgentRoutes,
+    method: &str,
+    params: String,
+) -> String {
     if !is_extension(method) || !mentions(&params, SESSION_ID) {
         return params;
     }

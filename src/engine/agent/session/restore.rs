@@ -16,15 +16,15 @@ use crate::json::{self, string_member, text_member};
 use crate::protocol::method;
 use crate::sys::Ids;
 
-use super::awaited::Awaited;
-use super::connection::{AgentConnection, timed_out};
-use super::ids::IdNormalizer;
 use super::lost::{is_not_found, is_unsupported};
-use super::members::{of_session, with_members, with_session};
 use super::restored::{RestoreMethod, Restored};
-use super::route::SessionRoute;
-use super::route::settings::AgentSettings;
-use super::shared_agent::Agent;
+use crate::engine::agent::ids::IdNormalizer;
+use crate::engine::agent::members::{of_session, with_members, with_session};
+use crate::engine::agent::route::SessionRoute;
+use crate::engine::agent::route::settings::AgentSettings;
+use crate::engine::agent::shared_agent::Agent;
+use crate::engine::agent::wire::awaited::Awaited;
+use crate::engine::agent::wire::connection::{AgentConnection, timed_out};
 
 /// The outcome of continuing a session that the agent once had.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(super) fn is_held_elsewhere(answer: &str) -> bool {
 
 /// Which methods are tried to continue a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Strategy {
+pub(in crate::engine::agent) enum Strategy {
     /// `session/resume`, then `session/load`.
     Any,
     /// Only `session/load`, since its replay shows whether the agent knows the conversation.
@@ -66,13 +66,13 @@ impl Strategy {
 /// A session that is to be opened in the agent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Task<'a> {
-    pub(super) agent: &'a Agent,
+    pub(in crate::engine::agent) agent: &'a Agent,
     /// The parameters of the client's request.
-    pub(super) params: &'a str,
+    pub(in crate::engine::agent) params: &'a str,
     /// Where the agent's updates go.
-    pub(super) route: &'a Arc<SessionRoute>,
+    pub(in crate::engine::agent) route: &'a Arc<SessionRoute>,
     /// How long the agent may be silent before it responds.
-    pub(super) limit: Duration,
+    pub(in crate::engine::agent) limit: Duration,
 }
 
 /// Creates a session with the client's own parameters.
@@ -237,7 +237,10 @@ pub(super) fn without_replay<'a>(connection: &AgentConnection, params: &'a str) 
 
 /// Waits for the replay of a session that the agent has loaded. In version 2 it has come before the
 /// response.
-pub(super) async fn wait_for_replay(connection: &AgentConnection, route: &SessionRoute) {
+pub(in crate::engine::agent) async fn wait_for_replay(
+    connection: &AgentConnection,
+    route: &SessionRoute,
+) {
     if connection.is_native() {
         return;
     }
@@ -269,9 +272,9 @@ pub(super) fn other_session(answer: &str, session_id: &str) -> Option<String> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ForkOrigin<'a> {
     /// The agent's session id.
-    pub(super) session_id: &'a str,
+    pub(in crate::engine::agent) session_id: &'a str,
     /// How many prompts it has.
-    pub(super) prompts: u64,
+    pub(in crate::engine::agent) prompts: u64,
 }
 
 /// Has the agent fork a session. Returns `None` if it cannot; fails if it has ended or requires its

@@ -14,37 +14,41 @@ use crate::protocol::method;
 use crate::record::Kind;
 use crate::sys::lock;
 
-use super::Policy;
-use super::extensions::for_client;
 use super::hand_over::{self, HandOver};
-use super::live_session::{LiveSession, PromptOrder, TurnOutcome};
-use super::members::of_session;
-use super::parse::session_of;
+use super::live::{LiveSession, PromptOrder, TurnOutcome};
 use super::restore::Strategy;
-use super::route::settings::AgentSettings;
-use super::shared_agent::Agent;
+use crate::engine::agent::Policy;
+use crate::engine::agent::members::of_session;
+use crate::engine::agent::parse::session_of;
+use crate::engine::agent::route::settings::AgentSettings;
+use crate::engine::agent::shared_agent::Agent;
+use crate::engine::agent::wire::extensions::for_client;
 
 /// A session of the agent. Clones share it.
 #[derive(Clone, Debug)]
-pub(super) struct AgentSession(Arc<AgentSessionInner>);
+pub(in crate::engine::agent) struct AgentSession(Arc<AgentSessionInner>);
 
 #[derive(Debug)]
 pub(super) struct AgentSessionInner {
-    pub(super) agent: Arc<Agent>,
-    pub(super) policy: Policy,
-    pub(super) opening: Opening,
-    pub(super) config: Mutex<SessionConfig>,
+    pub(in crate::engine::agent) agent: Arc<Agent>,
+    pub(in crate::engine::agent) policy: Policy,
+    pub(in crate::engine::agent) opening: Opening,
+    pub(in crate::engine::agent) config: Mutex<SessionConfig>,
     /// Held while the session is attached.
     pub(super) attaching: tokio::sync::Mutex<()>,
-    pub(super) live: Mutex<Option<LiveSession>>,
-    pub(super) settings: Arc<Mutex<AgentSettings>>,
+    pub(in crate::engine::agent) live: Mutex<Option<LiveSession>>,
+    pub(in crate::engine::agent) settings: Arc<Mutex<AgentSettings>>,
     /// The agent's session id that was used last, for sessions without a log.
     pub(super) last_id: Mutex<Option<String>>,
-    pub(super) order: PromptOrder,
+    pub(in crate::engine::agent) order: PromptOrder,
 }
 
 impl AgentSession {
-    pub(super) fn new(agent: Arc<Agent>, policy: Policy, opening: Opening) -> Self {
+    pub(in crate::engine::agent) fn new(
+        agent: Arc<Agent>,
+        policy: Policy,
+        opening: Opening,
+    ) -> Self {
         Self(Arc::new(AgentSessionInner {
             agent,
             policy,
@@ -218,7 +222,7 @@ impl Conversation for AgentSession {
 
 impl AgentSessionInner {
     /// The session, if it is open in the running agent.
-    pub(super) fn live(&self) -> Option<LiveSession> {
+    pub(in crate::engine::agent) fn live(&self) -> Option<LiveSession> {
         let live = lock(&self.live).clone();
         live.filter(|live| !live.connection.life.is_dead())
     }

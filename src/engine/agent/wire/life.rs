@@ -9,11 +9,11 @@ use tokio::sync::watch;
 use crate::engine::EngineError;
 use crate::engine::upstream::Patience;
 
-use super::transport::AgentTransport;
+use crate::engine::agent::process::transport::AgentTransport;
 
 /// The life of an agent that was started.
 #[derive(Debug)]
-pub(super) struct AgentLife {
+pub(in crate::engine::agent) struct AgentLife {
     transport: Arc<AgentTransport>,
     dead: watch::Sender<bool>,
     /// How many of our requests were pending when the agent ended.
@@ -25,7 +25,7 @@ pub(super) struct AgentLife {
 
 impl AgentLife {
     /// The life of the agent with this transport.
-    pub(super) fn new(transport: Arc<AgentTransport>) -> Self {
+    pub(in crate::engine::agent) fn new(transport: Arc<AgentTransport>) -> Self {
         Self {
             transport,
             dead: watch::Sender::new(false),
@@ -41,7 +41,7 @@ impl AgentLife {
     }
 
     /// Whether the agent has ended.
-    pub(super) fn is_dead(&self) -> bool {
+    pub(in crate::engine::agent) fn is_dead(&self) -> bool {
         *self.dead.borrow()
     }
 
@@ -51,14 +51,14 @@ impl AgentLife {
     }
 
     /// Resolves when the agent has ended.
-    pub(super) async fn died(&self) {
+    pub(in crate::engine::agent) async fn died(&self) {
         // The sender is in `self`, so waiting cannot fail.
         let mut dead = self.dead.subscribe();
         dead.wait_for(|dead| *dead).await.ok();
     }
 
     /// Ends an agent that no longer takes its input, since it would answer nothing.
-    pub(super) async fn end_when_deaf(&self) {
+    pub(in crate::engine::agent) async fn end_when_deaf(&self) {
         tokio::select! {
             () = self.died() => {}
             () = self.transport.is_deaf() => {
@@ -86,13 +86,13 @@ impl AgentLife {
     }
 
     /// Ends the agent.
-    pub(super) async fn end(&self, patience: Patience) {
+    pub(in crate::engine::agent) async fn end(&self, patience: Patience) {
         self.leaving.store(true, Ordering::Release);
         self.transport.end(patience).await;
     }
 
     /// Ends the agent because our own process is about to exit.
-    pub(super) async fn leave(&self, patience: Patience) {
+    pub(in crate::engine::agent) async fn leave(&self, patience: Patience) {
         self.leaving.store(true, Ordering::Release);
         self.transport.leave(patience).await;
     }
@@ -110,12 +110,12 @@ impl AgentLife {
     }
 
     /// How an agent has ended that did not answer `initialize`, in one line.
-    pub(super) fn startup_failure(&self) -> String {
+    pub(in crate::engine::agent) fn startup_failure(&self) -> String {
         self.transport.startup_failure()
     }
 
     /// The error for requests that were pending when the agent ended.
-    pub(super) fn ended_error(&self) -> EngineError {
+    pub(in crate::engine::agent) fn ended_error(&self) -> EngineError {
         let message = if self.is_leaving() {
             "the agent was ended with the process that had started it".to_owned()
         } else {
@@ -127,7 +127,7 @@ impl AgentLife {
     }
 
     /// Whether at most one request was pending when the agent ended.
-    pub(super) fn ended_alone(&self) -> bool {
+    pub(in crate::engine::agent) fn ended_alone(&self) -> bool {
         self.lost_requests.load(Ordering::Acquire) <= 1
     }
 }

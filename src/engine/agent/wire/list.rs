@@ -13,13 +13,13 @@ use crate::protocol::method;
 use crate::sys::Timestamp;
 
 use super::connection::AgentConnection;
-use super::route::titles;
+use crate::engine::agent::route::titles;
 
 /// How long the search for an entry may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A page of the list of an agent that has one. `source` is the agent's name.
-pub(super) async fn page(
+pub(in crate::engine::agent) async fn page(
     connection: &Arc<AgentConnection>,
     source: &str,
     asked: AgentListQuery,
@@ -52,7 +52,7 @@ pub(super) async fn page(
 
 /// The agent's answer to whether its list has a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AgentListing {
+pub(in crate::engine::agent) enum AgentListing {
     /// The list has the session, perhaps with times.
     Listed(Option<ListedTimes>),
     /// The list does not have the session.
@@ -63,7 +63,7 @@ pub(super) enum AgentListing {
 
 impl AgentListing {
     /// The times of the session.
-    pub(super) fn times(self) -> Option<ListedTimes> {
+    pub(in crate::engine::agent) fn times(self) -> Option<ListedTimes> {
         match self {
             Self::Listed(times) => times,
             Self::NotListed | Self::Unknown => None,
@@ -72,7 +72,7 @@ impl AgentListing {
 }
 
 /// Looks up a session in the agent's list; `cwd` restricts the list to a folder.
-pub(super) async fn look_up(
+pub(in crate::engine::agent) async fn look_up(
     connection: &Arc<AgentConnection>,
     id: &str,
     cwd: Option<&str>,
@@ -89,7 +89,7 @@ pub(super) async fn look_up(
 }
 
 /// The titles of all sessions in this folder by their ids, if the agent lists them soon enough.
-pub(super) async fn titles(
+pub(in crate::engine::agent) async fn titles(
     connection: &Arc<AgentConnection>,
     cwd: &str,
 ) -> Option<BTreeMap<String, String>> {

@@ -17,10 +17,12 @@ use super::awaited;
 use super::connection::AgentConnection;
 use super::context_clear;
 use super::extensions::for_client;
-use super::members::with_members;
-use super::parse::{self, AgentMessage, MessageReader, NamedSession, Payload, read, session_of};
-use super::route::SessionRoute;
 use super::terminal_output;
+use crate::engine::agent::members::with_members;
+use crate::engine::agent::parse::{
+    self, AgentMessage, MessageReader, NamedSession, Payload, read, session_of,
+};
+use crate::engine::agent::route::SessionRoute;
 
 /// How much is read at once, in bytes.
 const BLOCK: usize = 256 * 1024;
@@ -55,7 +57,7 @@ struct Recipient {
 }
 
 /// Reads until the agent's output ends.
-pub(super) fn run(connection: Arc<AgentConnection>, input: impl Read) {
+pub(in crate::engine::agent) fn run(connection: Arc<AgentConnection>, input: impl Read) {
     let mut intake = Intake {
         connection,
         reader: MessageReader::default(),

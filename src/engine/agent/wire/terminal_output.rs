@@ -12,7 +12,7 @@ use crate::protocol::method;
 use crate::record::Kind;
 use crate::transport::Outcome;
 
-use super::route::SessionRoute;
+use crate::engine::agent::route::SessionRoute;
 
 /// Requests the output of a terminal that is about to be released. `params` are the parameters of
 /// the request that releases it; `at` is the position of the session's id in them.
@@ -50,7 +50,12 @@ pub(super) async fn capture(route: &SessionRoute, params: &str, at: Range<usize>
 
 /// Logs the output of a terminal if a request of the agent was answered with it, and its command has
 /// ended.
-pub(super) async fn record(route: &SessionRoute, method: &str, params: &str, outcome: &Outcome) {
+pub(in crate::engine::agent) async fn record(
+    route: &SessionRoute,
+    method: &str,
+    params: &str,
+    outcome: &Outcome,
+) {
     if method != method::TERMINAL_OUTPUT {
         return;
     }

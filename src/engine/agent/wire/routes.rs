@@ -8,14 +8,14 @@ use crate::engine::EngineError;
 use crate::protocol::{Id, IdSet};
 use crate::sys::lock;
 
-use super::route::SessionRoute;
+use crate::engine::agent::route::SessionRoute;
 
 /// How much is kept of messages about sessions without a route, in bytes.
 const EARLY_LIMIT: usize = 1024 * 1024;
 
 /// The routes of an agent's sessions.
 #[derive(Debug)]
-pub(super) struct AgentRoutes {
+pub(in crate::engine::agent) struct AgentRoutes {
     /// The routes of open sessions, by the agent's ids.
     open: Mutex<HashMap<String, Arc<SessionRoute>>>,
     /// The routes of the sessions in which subagents were announced, with the subagents' sessions.
@@ -33,7 +33,7 @@ pub(super) struct AgentRoutes {
 
 impl AgentRoutes {
     /// No routes yet. The subagents that are announced are added to `all_subagents`.
-    pub(super) fn new(all_subagents: Arc<Mutex<IdSet>>) -> Self {
+    pub(in crate::engine::agent) fn new(all_subagents: Arc<Mutex<IdSet>>) -> Self {
         Self {
             open: Mutex::default(),
             subagents: Mutex::default(),
@@ -45,23 +45,27 @@ impl AgentRoutes {
     }
 
     /// The route of this session of the agent.
-    pub(super) fn get(&self, session: &str) -> Option<Arc<SessionRoute>> {
+    pub(in crate::engine::agent) fn get(&self, session: &str) -> Option<Arc<SessionRoute>> {
         lock(&self.open).get(session).cloned()
     }
 
     /// The routes of all sessions.
-    pub(super) fn all(&self) -> Vec<Arc<SessionRoute>> {
+    pub(in crate::engine::agent) fn all(&self) -> Vec<Arc<SessionRoute>> {
         lock(&self.open).values().cloned().collect()
     }
 
     /// Counts changes of where the messages about sessions go.
-    pub(super) fn changes(&self) -> u64 {
+    pub(in crate::engine::agent) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
     /// From now on, messages about this session of the agent go to `route`, unless another open session
     /// has it: two never share one. Returns whether they do.
-    pub(super) fn subscribe(&self, session: &str, route: &Arc<SessionRoute>) -> bool {
+    pub(in crate::engine::agent) fn subscribe(
+        &self,
+        session: &str,
+        route: &Arc<SessionRoute>,
+    ) -> bool {
         let replaced = {
             let mut open = lock(&self.open);
             if open
@@ -78,7 +82,7 @@ impl AgentRoutes {
     }
 
     /// From now on, messages about this session are ignored, if they went to `route`.
-    pub(super) fn unsubscribe(&self, session: &str, route: &Arc<SessionRoute>) {
+    pub(in crate::engine::agent) fn unsubscribe(&self, session: &str, route: &Arc<SessionRoute>) {
         let removed = {
             let mut open = lock(&self.open);
             let is_it = open
@@ -90,7 +94,7 @@ impl AgentRoutes {
     }
 
     /// The error that another open session of ours has the agent's session with this id, if one has.
-    pub(super) fn shared_error(
+    pub(in crate::engine::agent) fn shared_error(
         &self,
         session: &str,
         route: &Arc<SessionRoute>,
@@ -140,7 +144,7 @@ impl AgentRoutes {
     }
 
     /// Where messages about a subagent's session go.
-    pub(super) fn of_subagent(&self, session: &str) -> Option<Arc<SessionRoute>> {
+    pub(in crate::engine::agent) fn of_subagent(&self, session: &str) -> Option<Arc<SessionRoute>> {
         let id = Id::of(session.as_bytes());
         let subagents = lock(&self.subagents);
         let found = subagents

@@ -9,9 +9,9 @@ use super::command::{self, is_generic};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentNames {
     /// The name, if it is known before the agent is initialized.
-    pub(super) name: Option<String>,
+    pub(in crate::engine::agent) name: Option<String>,
     /// The name if the agent has none in its `agentInfo`.
-    pub(super) fallback: String,
+    pub(in crate::engine::agent) fallback: String,
     /// Other names that only this agent has.
     aliases: Vec<String>,
     /// Names that logs may have for this agent, but also for others.
@@ -22,7 +22,7 @@ pub struct AgentNames {
 
 /// Whether a name is this agent's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NameMatch {
+pub(in crate::engine::agent) enum NameMatch {
     This,
     /// This one's or another one's: only the agent knows whether a session is its own.
     Maybe,
@@ -94,7 +94,7 @@ impl AgentNames {
     }
 
     /// With the name that the agent reports, or else `fallback`.
-    pub(super) fn asked(fallback: &str) -> Self {
+    pub(in crate::engine::agent) fn asked(fallback: &str) -> Self {
         Self {
             name: None,
             fallback: fallback.to_owned(),
@@ -105,7 +105,12 @@ impl AgentNames {
     }
 
     /// Whether `recorded` is a name of the agent that is stored as `name` and reports itself as `own`.
-    pub(super) fn means(&self, recorded: &str, name: &str, own: Option<&str>) -> NameMatch {
+    pub(in crate::engine::agent) fn means(
+        &self,
+        recorded: &str,
+        name: &str,
+        own: Option<&str>,
+    ) -> NameMatch {
         if self.chosen {
             return if recorded == name {
                 NameMatch::This
@@ -124,7 +129,10 @@ impl AgentNames {
     }
 
     /// All names that logs may have for the agent.
-    pub(super) fn all<'a>(&'a self, own: Option<&'a str>) -> impl Iterator<Item = &'a str> {
+    pub(in crate::engine::agent) fn all<'a>(
+        &'a self,
+        own: Option<&'a str>,
+    ) -> impl Iterator<Item = &'a str> {
         let known = self.aliases.iter().chain(&self.shared).map(String::as_str);
         known.chain(own.filter(|_| !self.chosen))
     }
@@ -136,7 +144,7 @@ fn words(command: &[OsString]) -> Vec<String> {
 }
 
 /// The name that an agent reports, without the scope of a package; `None` if it is too generic.
-pub(super) fn reported(name: &str) -> Option<String> {
+pub(in crate::engine::agent) fn reported(name: &str) -> Option<String> {
     let name = command::plain(name.trim());
     (!is_generic(&name)).then_some(name)
 }

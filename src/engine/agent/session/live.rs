@@ -13,42 +13,44 @@ use crate::record::Kind;
 use crate::record::metadata::SYSTEM_PROMPT;
 use crate::sys::{Ids, lock};
 
-use super::awaited::{Awaited, Steering, TurnEnd};
-use super::connection::{ABANDONED_TIMEOUT, AgentCall, AgentConnection, CANCEL_TIMEOUT};
-use super::context_clear;
-use super::extensions::{for_agent, for_client};
 use super::hand_over::{self, HandOver};
-use super::members::{of_session, with_session};
-use super::parse::session_of;
 use super::restored::{RestoreMethod, Restored};
-use super::route::{SentTurn, SessionRoute};
+use crate::engine::agent::members::{of_session, with_session};
+use crate::engine::agent::parse::session_of;
+use crate::engine::agent::route::{SentTurn, SessionRoute};
+use crate::engine::agent::wire::awaited::{Awaited, Steering, TurnEnd};
+use crate::engine::agent::wire::connection::{
+    ABANDONED_TIMEOUT, AgentCall, AgentConnection, CANCEL_TIMEOUT,
+};
+use crate::engine::agent::wire::context_clear;
+use crate::engine::agent::wire::extensions::{for_agent, for_client};
 
 /// A session that is open in the running agent.
 #[derive(Clone, Debug)]
 pub(super) struct LiveSession {
-    pub(super) connection: Arc<AgentConnection>,
+    pub(in crate::engine::agent) connection: Arc<AgentConnection>,
     /// The agent's name.
-    pub(super) agent: String,
+    pub(in crate::engine::agent) agent: String,
     /// The agent's session id.
-    pub(super) session_id: String,
-    pub(super) route: Arc<SessionRoute>,
+    pub(in crate::engine::agent) session_id: String,
+    pub(in crate::engine::agent) route: Arc<SessionRoute>,
     /// The agent's response when it opened the session.
-    pub(super) answer: String,
+    pub(in crate::engine::agent) answer: String,
     /// The workspace that was requested then, as [`key`] returns it.
-    pub(super) key: String,
-    pub(super) turns: Arc<Mutex<PromptCounts>>,
+    pub(in crate::engine::agent) key: String,
+    pub(in crate::engine::agent) turns: Arc<Mutex<PromptCounts>>,
     /// How the agent has opened it.
-    pub(super) how: RestoreMethod,
+    pub(in crate::engine::agent) how: RestoreMethod,
     /// Whether the agent claims to have the conversation, and nothing has proved it yet.
     pub(super) unproven: Arc<AtomicBool>,
     /// The briefing that the next prompt is sent with, if it is.
-    pub(super) hand_over: Option<HandOver>,
+    pub(in crate::engine::agent) hand_over: Option<HandOver>,
 }
 
 /// The prompts that were sent, counted.
 #[derive(Debug, Default)]
 pub(super) struct PromptCounts {
-    pub(super) running: usize,
+    pub(in crate::engine::agent) running: usize,
     sent: u64,
     /// The last one that was cancelled: `session/cancel` is about all before it.
     cancelled: u64,
@@ -60,14 +62,14 @@ pub(super) struct PromptOrder(Mutex<Option<oneshot::Receiver<()>>>);
 
 impl PromptOrder {
     /// Resolves when the previous prompt was sent or failed; `None` if that is the case.
-    pub(super) fn before(&self) -> Option<oneshot::Receiver<()>> {
+    pub(in crate::engine::agent) fn before(&self) -> Option<oneshot::Receiver<()>> {
         let mut before = lock(&self.0).take()?;
         let waits = before.try_recv() == Err(oneshot::error::TryRecvError::Empty);
         waits.then_some(before)
     }
 
     /// The next prompt waits until this is dropped.
-    pub(super) fn next(&self) -> oneshot::Sender<()> {
+    pub(in crate::engine::agent) fn next(&self) -> oneshot::Sender<()> {
         let (next, sent) = oneshot::channel();
         *lock(&self.0) = Some(sent);
         next
@@ -107,7 +109,11 @@ impl LiveSession {
     }
 
     /// Sends a prompt, with `context` before what the user sent.
-    pub(super) fn prompt(&self, prompt: &Prompt, context: Option<&str>) -> SentPrompt {
+    pub(in crate::engine::agent) fn prompt(
+        &self,
+        prompt: &Prompt,
+        context: Option<&str>,
+    ) -> SentPrompt {
         let message_id = prompt.message_id.clone();
         let (is_end, decided) = oneshot::channel();
         let own = prompt.params.as_str();
@@ -154,7 +160,7 @@ impl LiveSession {
 
     /// Waits for the end of a turn. `unproven` says whether a turn in which nothing is shown would mean
     /// that the agent does not know the session.
-    pub(super) async fn turn(
+    pub(in crate::engine::agent) async fn turn(
         &self,
         sent: SentPrompt,
         unproven: bool,
@@ -284,7 +290,12 @@ impl LiveSession {
 
     /// Sends a request about the session. `ids` has the id of the message that the user may say with
     /// it.
-    pub(super) fn call(&self, method: &str, params: &str, ids: &dyn Ids) -> AgentCall {
+    pub(in crate::engine::agent) fn call(
+        &self,
+        method: &str,
+        params: &str,
+        ids: &dyn Ids,
+    ) -> AgentCall {
         let forwarded = self.with_agent_ids(method, params);
         if method != method::STEERING {
             return self.connection.request(method, &forwarded);
@@ -311,7 +322,7 @@ impl LiveSession {
 }
 
 /// The workspace and the system prompt of a request, by which it is decided whether an open session must be reopened.
-pub(super) fn key(params: &str) -> String {
+pub(in crate::engine::agent) fn key(params: &str) -> String {
     let part = |name: &str| match text_member(params, name) {
         None | Some("null" | "[]") => "",
         Some(value) => value,

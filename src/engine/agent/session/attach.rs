@@ -11,19 +11,19 @@ use crate::record::metadata::{SYSTEM_PROMPT, system_prompt};
 use crate::sys::lock;
 
 use super::agent_session::AgentSessionInner;
-use super::connection::AgentConnection;
-use super::extensions::for_client;
 use super::hand_over::{BriefingReason, HandOver, words};
-use super::ids::IdNormalizer;
 use super::import::import;
-use super::list;
-use super::live_session::{LiveSession, key};
-use super::members::with_members;
+use super::live::{LiveSession, key};
 use super::replayed_state::ReplayedState;
 use super::restore::{self, Continued, ForkOrigin, Strategy, Task, fork};
 use super::restored::{RestoreMethod, Restored};
-use super::route::SessionRoute;
-use super::route::settings::{self, AgentSettings};
+use crate::engine::agent::ids::IdNormalizer;
+use crate::engine::agent::members::with_members;
+use crate::engine::agent::route::SessionRoute;
+use crate::engine::agent::route::settings::{self, AgentSettings};
+use crate::engine::agent::wire::connection::AgentConnection;
+use crate::engine::agent::wire::extensions::for_client;
+use crate::engine::agent::wire::list;
 
 /// A session that the agent has opened.
 struct Restoration {
