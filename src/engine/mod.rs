@@ -24,6 +24,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use serde_json::json;
 use zeroize::Zeroizing;
 
 pub use client::ClientCapabilities;
@@ -34,7 +35,6 @@ pub use outlet::{Block, Cancel, EngineEvent, EventFilter, Outlet, Question};
 pub use prompt::{Prompt, PromptEnd, StopReason};
 pub use upstream::{AgentListQuery, Foreign, InitializeOutcome, Introduction, Patience, Upstream};
 
-use crate::json::{Object, quoted, string_member, text_member};
 use crate::record::header::{Implementation, Workspace};
 use crate::sys::{Ids, SessionId, Timestamp};
 
@@ -227,28 +227,24 @@ pub struct AttachOutcome {
     pub imported: Vec<Block>,
     /// The times of that session in the agent's list.
     pub listed: Option<ListedTimes>,
+    /// Why the agent could not open the session, if this is the session without its agent.
+    pub agent_error: Option<String>,
 }
 
-/// Where the answer says why it was made without the agent.
-const NOTE: [&str; 4] = ["_meta", "rejoin", "agent", "error"];
-
 impl AttachOutcome {
-    /// The session without its agent, of which only the history can be read.
-    pub fn without_agent(error: &EngineError) -> Self {
-        let note = NOTE.iter().rfold(quoted(&error.message), |value, name| {
-            Object::new().raw(name, &value).end()
-        });
-        Self {
-            answer: Some(note),
-            ..Self::default()
+    /// The session without its agent, of which only the history can be read, if `how` allows that: the
+    /// next prompt tries again.
+    pub fn without_agent(how: AttachReason, error: EngineError) -> Result<Self, EngineError> {
+        if matches!(how, AttachReason::New | AttachReason::Import) {
+            return Err(error);
         }
-    }
-
-    /// Why the agent could not open the session, if this is without it.
-    pub fn agent_error(&self) -> Option<String> {
-        let [path @ .., error] = NOTE;
-        let answer = self.answer.as_deref()?;
-        string_member(path.into_iter().try_fold(answer, text_member)?, error)
+        tracing::warn!(%error, "opening the session without its agent");
+        let note = json!({ "_meta": { "rejoin": { "agent": { "error": error.message } } } });
+        Ok(Self {
+            answer: Some(note.to_string()),
+            agent_error: Some(error.message),
+            ..Self::default()
+        })
     }
 }
 

@@ -15,7 +15,7 @@ impl ChoiceSessionInner {
         let current = self.current_or_first()?;
         let attached = current.conversation.attach(how).await;
         let error = match &attached {
-            Ok(attached) => attached.agent_error(),
+            Ok(attached) => attached.agent_error.clone(),
             Err(error) => Some(error.message.clone()),
         };
         if let Some(error) = error

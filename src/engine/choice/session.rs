@@ -87,12 +87,8 @@ impl Conversation for ChoiceSession {
     fn attach(&self, how: AttachReason) -> BoxFuture<'static, Result<AttachOutcome, EngineError>> {
         let shared = self.0.clone();
         Box::pin(async move {
-            let may_fail = !matches!(how, AttachReason::New | AttachReason::Import);
-            match shared.open(how).await {
-                // The history can be read without the agent, and the next prompt tries again.
-                Err(error) if may_fail => Ok(AttachOutcome::without_agent(&error)),
-                attached => attached,
-            }
+            let opened = shared.open(how).await;
+            opened.or_else(|error| AttachOutcome::without_agent(how, error))
         })
     }
 
@@ -458,12 +454,9 @@ fn called(current: &Current) -> Called {
 
 /// Fails if the agent could not open the session.
 pub(super) fn with_agent(attached: AttachOutcome) -> Result<AttachOutcome, EngineError> {
-    match attached.agent_error() {
-        Some(error) => Err(EngineError::named(
-            EngineError::INTERNAL,
-            "agent_failed_to_start",
-            error,
-        )),
-        None => Ok(attached),
+    if let Some(error) = attached.agent_error {
+        let name = "agent_failed_to_start";
+        return Err(EngineError::named(EngineError::INTERNAL, name, error));
     }
+    Ok(attached)
 }

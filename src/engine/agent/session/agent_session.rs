@@ -90,13 +90,8 @@ impl Conversation for AgentSession {
                     .track_sign_in(shared.ensure_attached(how, Strategy::Any).await),
             };
             match attached.map_err(|error| shared.with_client_id(error)) {
-                // The history can be read without the agent, and the next prompt tries again.
-                Err(error)
-                    if matches!(how, AttachReason::Again | AttachReason::Fork)
-                        && error.code != EngineError::SIGN_IN =>
-                {
-                    tracing::warn!(%error, "opening the session without its agent");
-                    Ok(AttachOutcome::without_agent(&error))
+                Err(error) if error.code != EngineError::SIGN_IN => {
+                    AttachOutcome::without_agent(how, error)
                 }
                 result => result,
             }

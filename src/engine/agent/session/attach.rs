@@ -358,6 +358,7 @@ impl AgentSessionInner {
             gone: Vec::new(),
             imported: Vec::new(),
             listed: None,
+            agent_error: None,
         }
     }
 
