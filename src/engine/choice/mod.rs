@@ -5,7 +5,6 @@
 //! `session` is a session with its agent, `options`
 //! adds the option with which the client chooses it, and `sign_in` asks the right agent.
 
-mod fall_back;
 pub mod found;
 mod options;
 mod session;

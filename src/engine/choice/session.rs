@@ -12,7 +12,7 @@ use crate::engine::{
     Engine, EngineError, EngineEvent, Opening, Prompt, PromptEnd, SessionConfig, StopReason,
 };
 use crate::json::{Object, string_member, text_member};
-use crate::protocol::{UpdateKind, method};
+use crate::protocol::{Role, UpdateKind, method};
 use crate::record::Kind;
 use crate::record::header::Implementation;
 use crate::sys::lock;
@@ -24,26 +24,26 @@ use super::{Agents, Use};
 /// A session with one agent at a time.
 pub(super) struct ChoiceSession(Arc<ChoiceSessionInner>);
 
-pub(super) struct ChoiceSessionInner {
-    pub(super) agents: Arc<Agents>,
-    pub(super) opening: Opening,
+struct ChoiceSessionInner {
+    agents: Arc<Agents>,
+    opening: Opening,
     config: Mutex<SessionConfig>,
-    pub(super) current: Mutex<Option<Current>>,
+    current: Mutex<Option<Current>>,
     /// The agent that was chosen last, until it has taken over or failed to.
     wanted: Mutex<Option<String>>,
     /// Each turn holds it for reading, a change of the agent for writing: so prompts that come after
     /// the change wait for it, and it waits for those before it.
     turns: Arc<RwLock<()>>,
     /// An update that the next turn begins with.
-    pub(super) notice: Mutex<Option<String>>,
+    notice: Mutex<Option<String>>,
     is_closed: AtomicBool,
 }
 
 /// A session in its agent.
 #[derive(Clone)]
-pub(super) struct Current {
-    pub(super) found: FoundAgent,
-    pub(super) conversation: Arc<dyn Conversation>,
+struct Current {
+    found: FoundAgent,
+    conversation: Arc<dyn Conversation>,
     options: Arc<Options>,
     /// The record of the agent's session id, which is logged with the next prompt: an agent that
     /// was given no prompt does not have the conversation.
@@ -210,7 +210,7 @@ impl ChoiceSessionInner {
     }
 
     /// The agent of the session; before it has one, that of its log, or else that of new sessions.
-    pub(super) fn current_or_first(&self) -> Result<Current, EngineError> {
+    fn current_or_first(&self) -> Result<Current, EngineError> {
         let mut current = lock(&self.current);
         if let Some(current) = &*current {
             return Ok(current.clone());
@@ -233,7 +233,7 @@ impl ChoiceSessionInner {
     }
 
     /// The session in an agent, which is not started before it is needed.
-    pub(super) fn start(&self, found: &FoundAgent, all: &[FoundAgent]) -> Current {
+    fn start(&self, found: &FoundAgent, all: &[FoundAgent]) -> Current {
         let used = self.agents.begin_use(found);
         let logged = self.opening.history.current_settings().options;
         let options = Arc::new(Options::new(all, found, logged));
@@ -249,6 +249,62 @@ impl ChoiceSessionInner {
             agent_session_id: Arc::default(),
             used: Arc::new(Mutex::new(Some(used))),
         }
+    }
+
+    /// Opens the session in its agent. One that was chosen and has not answered since may not be able
+    /// to; then the one before it goes on.
+    async fn open(&self, how: AttachReason) -> Result<AttachOutcome, EngineError> {
+        let current = self.current_or_first()?;
+        let attached = current.conversation.attach(how).await;
+        let error = match &attached {
+            Ok(attached) => attached.agent_error.clone(),
+            Err(error) => Some(error.message.clone()),
+        };
+        if let Some(error) = error
+            && let Some(attached) = self.fall_back(&current, &error).await
+        {
+            return Ok(attached);
+        }
+        match attached {
+            Ok(attached) => Ok(current.opened(attached)),
+            Err(error) => Err(self.failed(&current, error).await),
+        }
+    }
+
+    /// Opens the session in the agent that has answered last, if it is another one. `error` says why
+    /// the chosen one cannot take over.
+    async fn fall_back(&self, chosen: &Current, error: &str) -> Option<AttachOutcome> {
+        let last = self.opening.history.current_settings().agent?;
+        let found = self.agents.found();
+        let before = found.iter().find(|found| found.names().include(&last))?;
+        if before.id == chosen.found.id {
+            return None;
+        }
+        let before = self.start(before, &found);
+        let attached = before.conversation.attach(AttachReason::Again).await;
+        let Ok(attached) = attached.and_then(with_agent) else {
+            before.leave(CloseReason::Refused);
+            return None;
+        };
+        tracing::warn!(agent = chosen.found.id, error, "could not change the agent");
+        *lock(&self.current) = Some(before.clone());
+        chosen.leave(CloseReason::Refused);
+        self.agents.forget(&chosen.found.id, &before.found.id);
+        let said = self.could_not_take_over(&chosen.found, error, &before.found);
+        *lock(&self.notice) = Some(said);
+        Some(before.opened(attached))
+    }
+
+    /// The message that an agent could not take over, as an update.
+    fn could_not_take_over(&self, chosen: &FoundAgent, error: &str, before: &FoundAgent) -> String {
+        let text = format!(
+            "[rejoin] {} could not take over: {error}. {} goes on.\n\n",
+            chosen.name, before.name
+        );
+        let content = Object::new().string("type", "text").string("text", &text);
+        let said = UpdateKind::Chunk(Role::Agent).object();
+        let said = said.raw("content", &content.end());
+        said.string("messageId", &self.opening.ids.message()).end()
     }
 
     /// The user has chosen an agent. Returns it, and all that were found, unless it was chosen before.
@@ -407,7 +463,7 @@ impl ChoiceSessionInner {
     }
 
     /// An error of the session's agent.
-    pub(super) async fn failed(&self, current: &Current, error: EngineError) -> EngineError {
+    async fn failed(&self, current: &Current, error: EngineError) -> EngineError {
         let engine = lock(&current.used).as_ref().map(|used| used.engine.clone());
         match engine {
             Some(engine) => self.agents.failed(&current.found, &engine, error).await,
@@ -426,7 +482,7 @@ struct Changed {
 impl Current {
     /// The agent has opened the session: its answer with all options, and with a change of them if the
     /// log has others.
-    pub(super) fn opened(&self, attached: AttachOutcome) -> AttachOutcome {
+    fn opened(&self, attached: AttachOutcome) -> AttachOutcome {
         let mut attached = self.options.attached(attached);
         if let Some(change) = self.options.change() {
             attached.snapshots.push(Kind::Info, &change);
@@ -435,7 +491,7 @@ impl Current {
     }
 
     /// Closes the session in this agent, which is ended if no other session has it.
-    pub(super) fn leave(&self, how: CloseReason) {
+    fn leave(&self, how: CloseReason) {
         self.conversation.close(how);
         if let Some(used) = lock(&self.used).take() {
             used.end();
@@ -453,7 +509,7 @@ fn called(current: &Current) -> Called {
 }
 
 /// Fails if the agent could not open the session.
-pub(super) fn with_agent(attached: AttachOutcome) -> Result<AttachOutcome, EngineError> {
+fn with_agent(attached: AttachOutcome) -> Result<AttachOutcome, EngineError> {
     if let Some(error) = attached.agent_error {
         let name = "agent_failed_to_start";
         return Err(EngineError::named(EngineError::INTERNAL, name, error));
