@@ -21,8 +21,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-pub use process::command::{DOWNLOAD_TIMEOUT, may_download};
-pub use process::identity::AgentNames;
+pub use process::names::{AgentNames, DOWNLOAD_TIMEOUT, may_download};
 pub use process::probe::{Introduced, probe};
 pub use process::transport::Program;
 pub use session::recall::{KEY, Lend, Lent, Reach, Recall};

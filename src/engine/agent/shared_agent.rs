@@ -18,7 +18,7 @@ use crate::transport::ClientConnection;
 
 use super::capabilities::{Capabilities, only_claims_2};
 use super::members::with_members;
-use super::process::identity::{self, AgentNames, NameMatch};
+use super::process::names::{self, AgentNames, NameMatch};
 use super::process::transport::AgentSource;
 use super::wire::connection::AgentConnection;
 use super::wire::extensions::{for_agent, for_client};
@@ -408,7 +408,7 @@ impl Agent {
             .clone()
             .filter(|name| name.len() <= NAME_LIMIT);
         let name = match self.source {
-            AgentSource::Program(_) => name.and_then(|name| identity::reported(&name)),
+            AgentSource::Program(_) => name.and_then(|name| names::reported(&name)),
             AgentSource::Successor(_) => name.filter(|name| !name.is_empty()),
         };
         if let Some(name) = &name {

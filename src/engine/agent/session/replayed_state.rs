@@ -11,7 +11,7 @@ use crate::sys::Ids;
 
 use super::hand_over::BriefingReason;
 use crate::engine::agent::ids::IdNormalizer;
-use crate::engine::agent::process::identity::NameMatch;
+use crate::engine::agent::process::names::NameMatch;
 use crate::engine::agent::route::name_of;
 use crate::engine::agent::route::settings::AgentSettings;
 use crate::engine::agent::shared_agent::Agent;
