@@ -105,19 +105,20 @@ pub(super) fn installed() -> impl Iterator<Item = (&'static KnownAgent, Vec<Stri
 
 /// The command of an agent, if it is installed.
 pub(super) fn command_of(known: &KnownAgent) -> Option<Vec<String>> {
-    let path = on_path(known.command.as_ref()?)?;
-    Some(command(known, [path.to_str()?]))
+    let command = known.installed(&std::env::var_os("PATH")?)?.into_iter();
+    command.map(|word| word.into_string().ok()).collect()
 }
 
 /// The command of an agent with `npx`, which installs it.
 pub(super) fn with_npx(known: &KnownAgent) -> Option<Vec<String>> {
     let npx = on_path("npx")?;
-    Some(command(known, [npx.to_str()?, "-y", known.npx.as_ref()?]))
-}
-
-fn command<const N: usize>(known: &KnownAgent, program: [&str; N]) -> Vec<String> {
-    let words = program.into_iter().map(str::to_owned);
-    words.chain(known.args.iter().cloned()).collect()
+    let words = [npx.to_str()?, "-y", known.npx.as_ref()?].map(str::to_owned);
+    Some(
+        words
+            .into_iter()
+            .chain(known.args.iter().cloned())
+            .collect(),
+    )
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! The agents of this machine as one engine: each session has one of them, and may change it.
 //!
 //! Each agent is a [`WrappedEngine`], started when a session needs it and ended when the last session
-//! has changed to another one. `known` is the list of agents, `found` finds those that are here,
+//! has changed to another one. `known` beside this folder has the list of agents and finds those that are here,
 //! `session` is a session with its agent, `options`
 //! adds the option with which the client chooses it, and `sign_in` asks the right agent.
 
-pub mod found;
 mod options;
 mod session;
 mod sign_in;
@@ -19,6 +18,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::agent::{DOWNLOAD_TIMEOUT, Policy, Program, WrappedEngine};
+use super::known::{self, AgentOrigin, FoundAgent};
 use super::process::Launch;
 use super::{
     BoxFuture, Caller, Clients, Conversation, Engine, EngineError, InitializeOutcome, Introduction,
@@ -30,7 +30,6 @@ use crate::store::Store;
 use crate::sys::{blocking, lock};
 use crate::transport::ClientConnection;
 
-use found::{AgentOrigin, FoundAgent};
 use session::ChoiceSession;
 
 /// How agents are found and started.
@@ -101,7 +100,7 @@ impl ChoiceEngine {
 impl Agents {
     /// The agents that can be started now. Looked for each time, since the user may install one.
     fn found(&self) -> Vec<FoundAgent> {
-        blocking(|| found::agents(&self.config.path))
+        blocking(|| known::on_this_machine(&self.config.path))
     }
 
     /// The agent of a new session.
@@ -306,7 +305,7 @@ impl Upstream for ChoiceEngine {
 
 /// Why no agent of this name can be started with this `PATH`, if so.
 pub fn no_agent_called(name: &str, path: &OsStr) -> Option<String> {
-    let found = found::agents(path);
+    let found = known::on_this_machine(path);
     if found.iter().any(|found| found.is_called(name)) {
         return None;
     }

@@ -7,14 +7,13 @@ use std::sync::{Mutex, MutexGuard};
 
 use serde_json::{Value, json};
 
+use crate::engine::known::FoundAgent;
 use crate::engine::outlet::BlockEntry;
 use crate::engine::{AttachOutcome, Block, EngineEvent, EventFilter};
 use crate::json::{self, Object, quoted, string_member, text_elements, text_member};
 use crate::protocol::{UpdateKind, method};
 use crate::record::Kind;
 use crate::sys::lock;
-
-use super::found::FoundAgent;
 
 /// The id of the option that chooses the agent.
 const AGENT: &str = "rejoin_agent";

@@ -1,7 +1,7 @@
 //! Tests of the options of a session whose agent is chosen.
 
 use super::*;
-use crate::engine::choice::found::AgentOrigin;
+use crate::engine::known::AgentOrigin;
 
 fn found(id: &str, name: &str) -> FoundAgent {
     FoundAgent::sample(id, name, AgentOrigin::Installed)

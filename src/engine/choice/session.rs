@@ -7,6 +7,7 @@ use std::task::Poll;
 
 use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 
+use crate::engine::known::FoundAgent;
 use crate::engine::{
     AttachOutcome, AttachReason, Block, BoxFuture, Called, Cancel, CloseReason, Conversation,
     Engine, EngineError, EngineEvent, Opening, Prompt, PromptEnd, SessionConfig, StopReason,
@@ -17,7 +18,6 @@ use crate::record::Kind;
 use crate::record::header::Implementation;
 use crate::sys::lock;
 
-use super::found::FoundAgent;
 use super::options::{OptionTarget, Options};
 use super::{Agents, Use};
 

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::engine::agent::WrappedEngine;
+use crate::engine::known::FoundAgent;
 use crate::engine::{BoxFuture, Caller, EngineError, Upstream};
 use crate::json::{self, string_member, text_elements};
 use crate::protocol::method;
 use crate::sys::lock;
 
 use super::Agents;
-use super::found::FoundAgent;
 
 /// The id of our own way to sign in.
 const OWN: &str = "rejoin";
