@@ -19,22 +19,21 @@ impl SessionRoute {
         })?
     }
 
-    /// Replaces the agent's id of the session by the client's in an update of the session, or of
-    /// one of its subagents, where the update is of a kind that refers to sessions.
-    pub(in crate::engine::agent) fn own_references<'a>(&self, payload: Payload<'a>) -> Payload<'a> {
-        let name = payload
-            .fields
-            .name
-            .and_then(|name| name.body(&payload.text));
-        let Some("tool_call" | "tool_call_update" | "session_message") = name else {
-            return payload;
-        };
-        let Some(update) = self.with_client_references(payload.update()) else {
-            return payload;
-        };
+    /// An update of the session, or of one of its subagents, with the client's id of the session in place
+    /// of the agent's. `None` if nothing changes: the update is of a kind that does not refer to sessions,
+    /// or does not name this one.
+    pub(in crate::engine::agent) fn own_references(
+        &self,
+        payload: &Payload<'_>,
+    ) -> Option<Payload<'static>> {
+        let name = payload.fields.name?.body(&payload.text)?;
+        if !matches!(name, "tool_call" | "tool_call_update" | "session_message") {
+            return None;
+        }
+        let update = self.with_client_references(payload.update())?;
         let (text, whole) = (&payload.text, payload.fields.whole);
         let text = [&text[..whole.start], &update, &text[whole.end..]].concat();
-        Payload::read(payload.form, text.into()).unwrap_or(payload)
+        Payload::read(payload.form, text.into())
     }
 
     /// Handles an update of a subagent's session; what is to be logged and sent goes into `block`.

@@ -198,12 +198,14 @@ impl Intake {
     }
 
     /// Takes an update of the current session.
-    fn update(&mut self, payload: Payload<'_>) {
+    fn update(&mut self, mut payload: Payload<'_>) {
         let Some(recipient) = &self.route else {
             return;
         };
         let route = &recipient.route;
-        let payload = route.own_references(payload);
+        if let Some(renamed) = route.own_references(&payload) {
+            payload = renamed;
+        }
         if route.is_native && !recipient.is_subagent && payload.is_state() {
             let (route, report) = (route.clone(), route.report(&payload));
             self.flush();
