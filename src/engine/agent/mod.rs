@@ -153,7 +153,7 @@ impl Upstream for WrappedEngine {
         let AgentSource::Program(program) = self.agent.source.clone() else {
             return None;
         };
-        let names = self.agent.names.clone();
+        let names = self.agent.names.given.clone();
         Some(Arc::new(Self::new(program, names, self.policy.clone())))
     }
 
@@ -204,9 +204,7 @@ impl Upstream for WrappedEngine {
     }
 
     fn names(&self) -> Vec<String> {
-        let mut names = self.agent.other_names();
-        names.push(self.agent.name().to_owned());
-        names
+        self.agent.names.all()
     }
 
     fn may_have_sessions(&self) -> bool {

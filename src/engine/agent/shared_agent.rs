@@ -18,7 +18,7 @@ use crate::transport::ClientConnection;
 
 use super::capabilities::{Capabilities, only_claims_2};
 use super::members::with_members;
-use super::process::names::{self, AgentNames, NameMatch};
+use super::process::names::{self, AgentNames, NamesInLogs};
 use super::process::transport::AgentSource;
 use super::wire::connection::AgentConnection;
 use super::wire::extensions::{for_agent, for_client};
@@ -43,13 +43,9 @@ const NAME_LIMIT: usize = 200;
 #[derive(Debug)]
 pub(super) struct Agent {
     pub(super) source: AgentSource,
-    pub(super) names: AgentNames,
+    pub(super) names: NamesInLogs,
     /// How long it may take to start and to answer `initialize`.
     start_timeout: Duration,
-    /// The name that the store has for it.
-    name: OnceLock<String>,
-    /// The name in its `agentInfo`.
-    own: OnceLock<String>,
     clients: Arc<Clients>,
     /// The connection with the running process, for callers that cannot wait.
     current: Mutex<Option<Arc<AgentConnection>>>,
@@ -111,10 +107,8 @@ impl Agent {
     pub(super) fn new(source: AgentSource, names: AgentNames, start_timeout: Duration) -> Self {
         Self {
             source,
-            name: names.name.clone().map(OnceLock::from).unwrap_or_default(),
-            names,
+            names: NamesInLogs::new(names),
             start_timeout,
-            own: OnceLock::new(),
             clients: Arc::default(),
             current: Mutex::default(),
             starting: Mutex::default(),
@@ -129,20 +123,7 @@ impl Agent {
 
     /// The name that the store has for it.
     pub(super) fn name(&self) -> &str {
-        self.name.get().unwrap_or(&self.names.fallback)
-    }
-
-    /// Whether a name in a log means this agent.
-    pub(super) fn means(&self, recorded: &str) -> NameMatch {
-        let own = self.own.get().map(String::as_str);
-        self.names.means(recorded, self.name(), own)
-    }
-
-    /// Further names by which logs may know it.
-    pub(super) fn other_names(&self) -> Vec<String> {
-        let own = self.own.get().map(String::as_str);
-        let names = self.names.all(own).filter(|name| *name != self.name());
-        names.map(str::to_owned).collect()
+        self.names.name()
     }
 
     /// Whether the agent declared this session capability when it was last started.
@@ -411,12 +392,7 @@ impl Agent {
             AgentSource::Program(_) => name.and_then(|name| names::reported(&name)),
             AgentSource::Successor(_) => name.filter(|name| !name.is_empty()),
         };
-        if let Some(name) = &name {
-            self.own.set(name.clone()).ok();
-        }
-        // The first name is kept for good, since logs have it.
-        let name = name.unwrap_or_else(|| self.names.fallback.clone());
-        self.name.set(name).ok();
+        self.names.set_reported(name);
         lock(&self.declared).clone_from(&capabilities.declared);
         self.set_may_want_sign_in(capabilities.sign_in);
         connection.set_capabilities(capabilities);

@@ -4,21 +4,71 @@
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// The names of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentNames {
     /// The name, if it is known before the agent is initialized.
-    pub(in crate::engine::agent) name: Option<String>,
+    name: Option<String>,
     /// The name if the agent has none in its `agentInfo`.
-    pub(in crate::engine::agent) fallback: String,
+    fallback: String,
     /// Other names that only this agent has.
     aliases: Vec<String>,
     /// Names that logs may have for this agent, but also for others.
     shared: Vec<String>,
     /// Whether the user chose the name: then no other one counts.
     chosen: bool,
+}
+
+/// The names of an agent in logs: those that are given, and what the agent reports once it is started.
+#[derive(Debug)]
+pub(in crate::engine::agent) struct NamesInLogs {
+    pub(in crate::engine::agent) given: AgentNames,
+    /// The name that the store has for it.
+    stored: OnceLock<String>,
+    /// The name in its `agentInfo`.
+    own: OnceLock<String>,
+}
+
+impl NamesInLogs {
+    /// Of an agent that has not reported its name yet.
+    pub(in crate::engine::agent) fn new(given: AgentNames) -> Self {
+        Self {
+            stored: given.name.clone().map(OnceLock::from).unwrap_or_default(),
+            given,
+            own: OnceLock::new(),
+        }
+    }
+
+    /// The name that the store has for it.
+    pub(in crate::engine::agent) fn name(&self) -> &str {
+        self.stored.get().unwrap_or(&self.given.fallback)
+    }
+
+    /// Whether a name in a log means this agent.
+    pub(in crate::engine::agent) fn means(&self, recorded: &str) -> NameMatch {
+        let own = self.own.get().map(String::as_str);
+        self.given.means(recorded, self.name(), own)
+    }
+
+    /// All names by which logs may know it; the one that the store has is the last.
+    pub(in crate::engine::agent) fn all(&self) -> Vec<String> {
+        let own = self.own.get().map(String::as_str);
+        let others = self.given.all(own).filter(|name| *name != self.name());
+        others.chain([self.name()]).map(str::to_owned).collect()
+    }
+
+    /// The agent was started and has reported this name, if any. The first one is kept for good, since
+    /// logs have it.
+    pub(in crate::engine::agent) fn set_reported(&self, own: Option<String>) {
+        if let Some(own) = &own {
+            self.own.set(own.clone()).ok();
+        }
+        let name = own.unwrap_or_else(|| self.given.fallback.clone());
+        self.stored.set(name).ok();
+    }
 }
 
 /// Whether a name is this agent's.
@@ -106,12 +156,7 @@ impl AgentNames {
     }
 
     /// Whether `recorded` is a name of the agent that is stored as `name` and reports itself as `own`.
-    pub(in crate::engine::agent) fn means(
-        &self,
-        recorded: &str,
-        name: &str,
-        own: Option<&str>,
-    ) -> NameMatch {
+    fn means(&self, recorded: &str, name: &str, own: Option<&str>) -> NameMatch {
         if self.chosen {
             return if recorded == name {
                 NameMatch::This
@@ -130,10 +175,7 @@ impl AgentNames {
     }
 
     /// All names that logs may have for the agent.
-    pub(in crate::engine::agent) fn all<'a>(
-        &'a self,
-        own: Option<&'a str>,
-    ) -> impl Iterator<Item = &'a str> {
+    fn all<'a>(&'a self, own: Option<&'a str>) -> impl Iterator<Item = &'a str> {
         let known = self.aliases.iter().chain(&self.shared).map(String::as_str);
         known.chain(own.filter(|_| !self.chosen))
     }

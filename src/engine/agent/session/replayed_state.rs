@@ -112,7 +112,7 @@ impl ReplayedState {
     /// Whether the session id may be that of another agent with the same name in the log.
     pub(super) fn is_unsure(&self, agent: &Agent) -> bool {
         let recorded = self.recorded.as_deref();
-        recorded.is_some_and(|name| agent.means(name) == NameMatch::Maybe)
+        recorded.is_some_and(|name| agent.names.means(name) == NameMatch::Maybe)
     }
 
     /// Why the agent is given a briefing, if it does not know the conversation.
@@ -153,7 +153,7 @@ impl ReplayedState {
             Kind::Session => {
                 let engine = text_member(record.payload, "engine");
                 let name = engine.and_then(|engine| string_member(engine, "name"));
-                self.holder = name.filter(|name| agent.means(name) == NameMatch::Other);
+                self.holder = name.filter(|name| agent.names.means(name) == NameMatch::Other);
                 self.other.clone_from(&self.holder);
                 self.forked = text_member(record.payload, "forkedFrom").is_some();
             }
@@ -161,7 +161,7 @@ impl ReplayedState {
                 self.own.has_left = false;
                 let party = text_member(record.payload, "agent");
                 let name = party.and_then(|party| string_member(party, "name"));
-                let means = name.as_deref().map(|name| agent.means(name));
+                let means = name.as_deref().map(|name| agent.names.means(name));
                 if let Some(NameMatch::This | NameMatch::Maybe) = means {
                     self.recorded = name;
                     self.holder = None;
