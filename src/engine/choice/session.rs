@@ -257,11 +257,11 @@ impl ChoiceSessionInner {
         let current = self.current_or_first()?;
         let attached = current.conversation.attach(how).await;
         let error = match &attached {
-            Ok(attached) => attached.agent_error.clone(),
-            Err(error) => Some(error.message.clone()),
+            Ok(attached) => attached.agent_error.as_deref(),
+            Err(error) => Some(error),
         };
         if let Some(error) = error
-            && let Some(attached) = self.fall_back(&current, &error).await
+            && let Some(attached) = self.fall_back(&current, &error.message).await
         {
             return Ok(attached);
         }
@@ -511,8 +511,8 @@ fn called(current: &Current) -> Called {
 /// Fails if the agent could not open the session.
 fn with_agent(attached: AttachOutcome) -> Result<AttachOutcome, EngineError> {
     if let Some(error) = attached.agent_error {
-        let name = "agent_failed_to_start";
-        return Err(EngineError::named(EngineError::INTERNAL, name, error));
+        let (name, message) = ("agent_failed_to_start", error.message);
+        return Err(EngineError::named(EngineError::INTERNAL, name, message));
     }
     Ok(attached)
 }

@@ -15,6 +15,7 @@ fn attached() -> AttachOutcome {
         gone: Vec::new(),
         imported: Vec::new(),
         listed: None,
+        agent_error: None,
     }
 }
 

@@ -195,6 +195,7 @@ impl World {
                         | AttachReason::Elsewhere => Vec::new(),
                     },
                     listed: None,
+                    agent_error: None,
                 })
             }
             (false, false) => Err(Refusal::Engine(told_to())),
