@@ -22,6 +22,7 @@
 //! - [`protocol`] has the protocol's names, and a session as clients of either version see it.
 //! - [`redact`] masks keys and tokens in payloads.
 //! - [`json`] finds its way through JSON text without building a tree, and writes objects.
+//! - [`text`] puts text on one line, shortens it, and compares its lines.
 //! - [`sys`] is the machine as arguments: clock, ids, disk.
 
 pub mod cli;
@@ -41,4 +42,5 @@ pub mod transport;
 pub mod protocol;
 pub mod redact;
 pub mod json;
+pub mod text;
 pub mod sys;

@@ -1,9 +1,10 @@
 //! A tool call in short: one line about the call, a part of its result, and its changes.
 
 use crate::json::{self, text_elements, text_member};
+use crate::text::{ReplacedLines, shortened};
 
 use super::steps::Step;
-use super::text::{Clip, block_name, block_text, line, one_line, short, short_member, string_body};
+use super::text::{Clip, block_name, block_text, line, short, short_member, string_body};
 
 /// The longest title or path, in characters.
 const TITLE: usize = 160;
@@ -290,7 +291,7 @@ fn command(input: &str) -> Option<String> {
     // What a shell was started for is its last argument.
     let shell = matches!(arguments.get(1).map(String::as_str), Some("-c" | "-lc"));
     let shown = if shell { arguments.get(2..) } else { None };
-    let line = one_line(&shown.unwrap_or(&arguments).join(" "), TITLE);
+    let line = shortened(&shown.unwrap_or(&arguments).join(" "), TITLE);
     (!line.is_empty()).then_some(line)
 }
 
@@ -318,13 +319,7 @@ fn change(diff: &str) -> String {
     }
     let (old, new) = (json::unescape(old), json::unescape(new));
     let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
-    let same = |pair: &(&&str, &&str)| pair.0 == pair.1;
-    let before = old.iter().zip(&new).take_while(same).count();
-    let (old, new) = (&old[before..], &new[before..]);
-    let after = (old.iter().rev().zip(new.iter().rev()))
-        .take_while(same)
-        .count();
-    let (old, new) = (&old[..old.len() - after], &new[..new.len() - after]);
+    let ReplacedLines { before, old, new } = ReplacedLines::between(&old, &new);
     let mut lines = vec![format!(
         "from line {}: {} lines became {}",
         before + 1,

@@ -1,6 +1,7 @@
 //! Text for a briefing: of bounded length, taken out of JSON, and descriptions of other content.
 
 use crate::json::{self, text_member};
+use crate::text::shortened;
 
 /// The longest type or name, in characters.
 const WORD: usize = 80;
@@ -131,32 +132,6 @@ impl Clip {
     }
 }
 
-/// A text on one line, without invisible characters, of at most `chars` characters.
-pub(super) fn one_line(text: &str, chars: usize) -> String {
-    let mut line = String::new();
-    let mut count = 0;
-    let words = text.split(|c: char| c.is_whitespace() || c.is_control());
-    for word in words.filter(|word| !word.is_empty()) {
-        let space = usize::from(!line.is_empty());
-        let len = word.chars().count();
-        if count + space + len > chars {
-            let room = chars.saturating_sub(count + space + 1);
-            if space > 0 && room > 0 {
-                line.push(' ');
-            }
-            line.extend(word.chars().take(room));
-            line.push('…');
-            return line;
-        }
-        if space > 0 {
-            line.push(' ');
-        }
-        line.push_str(word);
-        count += space + len;
-    }
-    line
-}
-
 /// The text between the quotes of a JSON string, still escaped.
 pub(super) fn string_body(value: &str) -> Option<&str> {
     value.get(json::string_body(value.as_bytes(), &(0..value.len()))?)
@@ -171,8 +146,8 @@ pub(super) fn line(value: &str, chars: usize) -> Option<String> {
     let most = chars.saturating_mul(12).saturating_add(64);
     let start = &text[..text.floor_char_boundary(most)];
     let line = match body {
-        Some(_) => one_line(&json::unescape(start), chars),
-        None => one_line(start, chars),
+        Some(_) => shortened(&json::unescape(start), chars),
+        None => shortened(start, chars),
     };
     (!line.is_empty()).then_some(line)
 }
@@ -262,20 +237,6 @@ mod tests {
         let (head, left_out, tail) = clip.parts();
         assert!(head.starts_with(r"a\a\") && tail.ends_with(r"a\"));
         assert!(left_out > 7_000_000 && clip.len() <= 20);
-    }
-
-    #[test]
-    fn a_line_has_no_more_characters_than_asked_for() {
-        for (text, chars, line) in [
-            (" a\n\tb\u{0}c  ", 10, "a b c"),
-            ("one two", 7, "one two"),
-            ("one two", 6, "one t…"),
-            ("one two", 4, "one…"),
-            ("one two", 1, "…"),
-            ("", 5, ""),
-        ] {
-            assert_eq!(one_line(text, chars), line, "{text} {chars}");
-        }
     }
 
     #[test]

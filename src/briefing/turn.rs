@@ -6,10 +6,11 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use crate::json::{text_elements, text_member};
 use crate::protocol::update::call_id;
 use crate::protocol::{Role, UpdateKind};
+use crate::text::shortened;
 
 use super::call::BriefingCall;
 use super::steps::{Step, Trail};
-use super::text::{Clip, block_name, block_text, one_line, short_member};
+use super::text::{Clip, block_name, block_text, short_member};
 
 /// The overhead of each item in a turn, besides its text, in bytes.
 const OVERHEAD: usize = 96;
@@ -445,20 +446,20 @@ impl ShortTurn {
     /// The first words of the user, and the first and last of the agent, each on one line.
     pub(super) fn words(&self) -> (String, String) {
         let (head, left_out, _) = self.user.parts();
-        let mut user = one_line(head, WORDS);
+        let mut user = shortened(head, WORDS);
         if left_out > 0 && !user.ends_with('…') {
             user.push('…');
         }
         let (head, left_out, tail) = self.reply.parts();
-        let mut reply = one_line(head, WORDS);
+        let mut reply = shortened(head, WORDS);
         if left_out > 0 || reply.ends_with('…') {
             // What it concluded is at the end.
             let tail = if left_out > 0 { tail } else { head };
             let from = tail.ceil_char_boundary(tail.len().saturating_sub(WORDS / 2));
             reply = format!(
                 "{} {}",
-                one_line(head, WORDS / 2),
-                one_line(&tail[from..], WORDS)
+                shortened(head, WORDS / 2),
+                shortened(&tail[from..], WORDS)
             );
         }
         (user, reply)

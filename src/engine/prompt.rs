@@ -122,12 +122,11 @@ fn is_cancelled(object: &str) -> bool {
 fn reported(params: &str) -> String {
     let update = json::text_member(params, "update").unwrap_or("{}");
     let failed = json::text_member(update, "error").is_some_and(|error| error.starts_with('{'));
-    let members = json::text_members(update).into_iter();
-    json::object(members.filter(|(name, value)| match name.as_str() {
-        "sessionUpdate" | "state" => false,
-        "stopReason" => *value != "null" && !failed,
-        _ => true,
-    }))
+    json::remade(update, |name, value| match name {
+        "sessionUpdate" | "state" => None,
+        "stopReason" if value == "null" || failed => None,
+        _ => Some(value.into()),
+    })
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! [`TextLayout`] recognizes messages that differ only in their text. Invalid JSON never causes a
 //! panic, only a `None`.
 
+mod edit;
 mod layout;
 mod object;
 mod path;
@@ -14,6 +15,7 @@ pub mod split;
 mod splice;
 mod text;
 
+pub use edit::{Members, remade, with_members};
 pub use layout::TextLayout;
 pub use object::{Object, joined, object, quoted, with_string, with_strings};
 pub use path::{

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::json;
 
-use crate::json;
+use crate::json::{self, Members};
 
 use super::ProtocolVersion;
 use super::error::METHOD_NOT_FOUND;
@@ -141,13 +141,8 @@ impl ClientView {
             && updates.is_mode_option(&option)
             && let Some(mode) = json::string_member(&call.params, "value")
         {
-            let members = json::text_members(&call.params).into_iter();
-            let members = members.filter_map(|(name, value)| match name.as_str() {
-                "configId" => None,
-                "value" => Some(("modeId".to_owned(), value)),
-                _ => Some((name, value)),
-            });
-            call.params = json::object(members);
+            let others = Members::of(&call.params).without(&["configId"]);
+            call.params = others.renamed("value", "modeId").text();
             SESSION_SET_MODE.clone_into(&mut call.method);
             call.mode = Some(mode);
         }

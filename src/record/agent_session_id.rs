@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::json;
+use crate::json::{self, Members};
 use crate::protocol::UpdateKind;
 
 /// The member of `_meta` in which agents report aliases until the protocol has them.
@@ -91,8 +91,7 @@ impl AgentSessionId {
     /// A payload without the id, which only names the agent that answers from there on. Used for a
     /// fork, since the id belongs to the session it was copied from.
     pub fn without_id(payload: &str) -> String {
-        let members = json::text_members(payload).into_iter();
-        json::object(members.filter(|(name, _)| name != "id"))
+        Members::of(payload).without(&["id"]).text()
     }
 }
 

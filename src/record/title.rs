@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use super::first_words::{self, ends_line};
 use crate::protocol::UpdateKind;
+use crate::text;
 
 /// The longest title, in characters, its ellipsis included.
 pub const MAX_CHARS: usize = 80;
@@ -152,28 +153,11 @@ fn first_line(text: &str) -> Option<String> {
     None
 }
 
-/// Visible characters with single spaces between them. Reads no more than needed to know that the
-/// line is too long, since a line may have megabytes.
+/// The visible characters on one line. Reads no more than needed to know that the line is too long,
+/// since a line may have megabytes.
 fn one_line(chars: impl Iterator<Item = char>) -> String {
-    let mut line = String::new();
-    let mut count = 0;
-    let mut space = false;
-    for c in chars {
-        if count > MAX_CHARS {
-            break;
-        }
-        if c.is_whitespace() {
-            space = !line.is_empty();
-        } else if !is_invisible(c) {
-            if std::mem::take(&mut space) {
-                line.push(' ');
-                count += 1;
-            }
-            line.push(c);
-            count += 1;
-        }
-    }
-    line
+    let visible = chars.filter(|c| c.is_whitespace() || !is_invisible(*c));
+    text::one_line(visible).take(MAX_CHARS + 1).collect()
 }
 
 fn shorten(line: String) -> String {

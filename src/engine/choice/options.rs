@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use crate::engine::known::FoundAgent;
 use crate::engine::outlet::BlockEntry;
 use crate::engine::{AttachOutcome, Block, EngineEvent, EventFilter};
-use crate::json::{self, Object, quoted, string_member, text_elements, text_member};
+use crate::json::{
+    self, Members, Object, quoted, string_member, text_elements, text_member, with_members,
+};
 use crate::protocol::{UpdateKind, method};
 use crate::record::Kind;
 use crate::sys::lock;
@@ -202,11 +204,7 @@ impl OptionsState {
     }
 
     fn with_all(&self, result: &str) -> String {
-        let merged = self.merged();
-        let others = json::text_members(result).into_iter();
-        let others = others.filter(|(name, _)| name != "configOptions");
-        let own = ("configOptions".to_owned(), merged.as_str());
-        json::object(others.chain([own]))
+        with_members(result, &[], &[("configOptions", &self.merged())])
     }
 
     fn block(&mut self, block: &Block) -> Block {
@@ -295,12 +293,7 @@ impl OptionsState {
             return option.to_owned();
         }
         let name = quoted(&format!("{NAME} ({})", self.name));
-        let members = json::text_members(option).into_iter();
-        let members = members.map(|(member, value)| match &*member {
-            "name" => (member, &*name),
-            _ => (member, value),
-        });
-        json::object(members)
+        Members::of(option).with("name", name).text()
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::engine::agent::WrappedEngine;
 use crate::engine::known::FoundAgent;
 use crate::engine::{BoxFuture, Caller, EngineError, Upstream};
-use crate::json::{self, string_member, text_elements};
+use crate::json::{self, Members, string_member, text_elements};
 use crate::protocol::method;
 use crate::sys::lock;
 
@@ -121,11 +121,8 @@ impl Agents {
         let methods = format!("[{}]", methods.join(","));
         let data = error.data.as_deref().unwrap_or("{}");
         if data.starts_with('{') && json::text_member(data, "authMethods").is_none() {
-            let own = json::text_members(data).into_iter();
-            let name = json!(found.name).to_string();
-            let named = [("authMethods", &*methods), ("agent", &*name)];
-            let named = named.map(|(member, value)| (member.to_owned(), value));
-            error.data = Some(json::object(own.chain(named)));
+            let own = Members::of(data).with("authMethods", methods);
+            error.data = Some(own.with("agent", json!(found.name)).text());
         }
         error
     }

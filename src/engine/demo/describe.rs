@@ -7,42 +7,17 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::engine::Prompt;
+use crate::text::shortened;
 
-/// How many characters are quoted of a text that is not quoted in full.
-const QUOTED: usize = 80;
+/// How many characters are quoted of a text that is not quoted in full, with its ellipsis.
+const QUOTED: usize = 81;
 
 /// How many blocks of a prompt are named individually.
 const NAMED: usize = 8;
 
-/// A text on one line: white space and control characters become single spaces, and everything
-/// beyond `most` characters becomes an ellipsis.
-pub(super) fn shorten(text: &str, most: usize) -> String {
-    let mut short = String::new();
-    let mut count = 0;
-    for word in text.split(|c: char| c.is_whitespace() || c.is_control()) {
-        if word.is_empty() {
-            continue;
-        }
-        if count > 0 {
-            short.push(' ');
-            count += 1;
-        }
-        for c in word.chars() {
-            if count >= most {
-                short.truncate(short.trim_end().len());
-                short.push('…');
-                return short;
-            }
-            short.push(c);
-            count += 1;
-        }
-    }
-    short
-}
-
 /// A shortened text in quotation marks.
 pub(super) fn quote(text: &str) -> String {
-    format!("“{}”", shorten(text, QUOTED))
+    format!("“{}”", shortened(text, QUOTED))
 }
 
 /// The prompt that is being answered: each block with its size.
@@ -80,22 +55,22 @@ pub(super) fn in_brief(prompt: &Prompt) -> String {
 pub(super) fn attachment(block: &Value) -> String {
     let file = |what: &str, mime_type: &str, data: &str| {
         let size = counted(decoded_size(data), "byte");
-        format!("{what} ({}, {size})", shorten(mime_type, QUOTED))
+        format!("{what} ({}, {size})", shortened(mime_type, QUOTED))
     };
     match ContentBlock::deserialize(block) {
         Ok(ContentBlock::Image(image)) => file("an image", &image.mime_type, &image.data),
         Ok(ContentBlock::Audio(audio)) => file("audio", &audio.mime_type, &audio.data),
         Ok(ContentBlock::ResourceLink(link)) => {
-            format!("a link to {}", shorten(&link.uri, QUOTED))
+            format!("a link to {}", shortened(&link.uri, QUOTED))
         }
         Ok(ContentBlock::Resource(EmbeddedResource { resource, .. })) => match resource {
             Resource::TextResourceContents(text) => {
-                let uri = shorten(&text.uri, QUOTED);
+                let uri = shortened(&text.uri, QUOTED);
                 format!("the text of {uri} ({})", characters(&text.text))
             }
             Resource::BlobResourceContents(blob) => {
                 let size = counted(decoded_size(&blob.blob), "byte");
-                format!("the contents of {} ({size})", shorten(&blob.uri, QUOTED))
+                format!("the contents of {} ({size})", shortened(&blob.uri, QUOTED))
             }
             _ => "a resource of an unknown kind".to_owned(),
         },
@@ -158,22 +133,6 @@ mod tests {
         Prompt {
             message_id: "msg_1".to_owned(),
             params: json!({ "prompt": blocks }).to_string(),
-        }
-    }
-
-    #[test]
-    fn texts_are_shortened_to_one_line() {
-        for (text, expected) in [
-            ("", ""),
-            (" \r\n\t", ""),
-            ("a\r\n b\0c ", "a b c"),
-            ("0123456789", "0123456789"),
-            ("0123456789a", "0123456789…"),
-            ("01234 6789 a", "01234 6789…"),
-            ("ééééééééééé", "éééééééééé…"),
-            ("0123456789 \n ", "0123456789"),
-        ] {
-            assert_eq!(shorten(text, 10), expected, "{text:?}");
         }
     }
 

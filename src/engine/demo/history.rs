@@ -7,11 +7,12 @@ use serde_json::value::RawValue;
 
 use super::args::whole;
 use super::command::{self, DemoCommand, usage};
-use super::describe::{attachment, in_brief, is_content, shorten, text_of};
+use super::describe::{attachment, in_brief, is_content, text_of};
 use super::turn::{DemoMessage, DemoTurn, Done, Sent};
 use crate::engine::{Prompt, StopReason};
 use crate::json;
 use crate::protocol::Role;
+use crate::text::shortened;
 
 /// How many prompts `/history` lists.
 const LISTED: u64 = 10;
@@ -31,7 +32,7 @@ pub(super) async fn list(turn: &DemoTurn<'_>) -> Done {
         let back = earlier - index;
         let line = match turn.earlier_prompt(index).await {
             Ok(prompt) => in_brief(&prompt),
-            Err(error) => format!("cannot be read: {}", shorten(&error.reason, 200)),
+            Err(error) => format!("cannot be read: {}", shortened(&error.reason, 200)),
         };
         lines.push(format!("- prompt {number} (`/recall {back}`): {line}\n"));
     }

@@ -1,8 +1,9 @@
 //! Answers plain text from the conversation itself, so that restored context is visible.
 
-use super::describe::{in_brief, in_detail, shorten};
+use super::describe::{in_brief, in_detail};
 use super::settings::Replies;
 use super::turn::{DemoTurn, Done};
+use crate::text::shortened;
 
 /// How many of the last prompts are quoted; the first one of the session is always quoted.
 const QUOTED: u64 = 3;
@@ -25,7 +26,7 @@ pub(super) async fn unknown(turn: &DemoTurn<'_>, word: &str) -> Done {
 }
 
 fn no_such_command(word: &str) -> String {
-    let word = shorten(word, 40);
+    let word = shortened(word, 40);
     format!("There is no command `{word}`; `/help` lists the commands.\n")
 }
 
@@ -69,7 +70,7 @@ async fn line(turn: &DemoTurn<'_>, index: u64) -> String {
         Ok(prompt) => format!("- prompt {number}: {}\n", in_brief(&prompt)),
         Err(error) => format!(
             "- prompt {number} cannot be read: {}\n",
-            shorten(&error.reason, 200)
+            shortened(&error.reason, 200)
         ),
     }
 }

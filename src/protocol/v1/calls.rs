@@ -6,12 +6,12 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use crate::json::{self, Object};
+use crate::json::{self, Members, Object, remade};
 use crate::protocol::{Id, IdSet, UpdateKind};
 
 use super::ConvertedUpdate;
 use super::diff;
-use super::members::{elements, note, remade, without_note};
+use super::members::{elements, note, without_note};
 use super::terminal::V1Terminals;
 
 /// The title of a tool call that has neither a title nor a name. Version 1 requires one.
@@ -76,9 +76,7 @@ impl V1Calls {
         });
         if begins && !has_title {
             let title = string("name").unwrap_or(TITLE);
-            let title = ("title".to_owned(), title);
-            let members = json::text_members(&shown).into_iter();
-            return ConvertedUpdate::roughly(json::object(members.chain([title])));
+            return ConvertedUpdate::roughly(Members::of(&shown).with("title", title).text());
         }
         ConvertedUpdate {
             updates: vec![shown.into()],

@@ -1,11 +1,9 @@
 //! Converts a file change: version 2 has a list of changes and a patch, version 1 the text before
 //! and after.
 
-use std::borrow::Cow;
+use crate::json::{self, Members, Object, remade};
 
-use crate::json::{self, Object};
-
-use super::members::{note, remade, without_note};
+use super::members::{note, without_note};
 
 /// The content of a tool call of version 1 for a diff: one diff for each hunk of the patch, and a
 /// text for each change that has none. `None` for anything but a diff of version 2.
@@ -57,11 +55,14 @@ fn restored(item: &str, texts: &str) -> String {
     let others = remade(item, |name, value| match name {
         "changes" | "patch" => None,
         "_meta" => without_note(value),
-        _ => Some(Cow::Borrowed(value)),
+        _ => Some(value.into()),
     });
-    let path = path.map(|path| ("path".to_owned(), path));
-    let members = json::text_members(&others).into_iter().chain(path);
-    json::object(members.chain(json::text_members(texts)))
+    let mut shown = Members::of(&others);
+    if let Some(path) = path {
+        shown.set("path", path);
+    }
+    shown.set_all(texts);
+    shown.text()
 }
 
 /// A change without lines, in words.

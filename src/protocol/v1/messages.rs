@@ -8,12 +8,11 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use crate::json::{self, Object};
+use crate::json::{self, Object, remade};
 use crate::protocol::text_block::plain_text;
 use crate::protocol::{Id, Role};
 
 use super::ConvertedUpdate;
-use super::members::remade;
 
 /// Marks the start and the end of a block that is not text. It does not occur in text.
 const EDGE: u8 = 0xff;

@@ -15,14 +15,13 @@ mod terminal;
 
 use std::borrow::Cow;
 
-use crate::json::{self, Object, Splice};
+use crate::json::{self, Object, Splice, remade};
 
 use super::meta::{self, add_note};
 use super::update::{self, Role, UpdateKind};
 use super::v2;
 
 use calls::V1Calls;
-use members::remade;
 use messages::V1Messages;
 
 pub use permission::permission;

@@ -1,6 +1,6 @@
 //! Converts a request for permission.
 
-use crate::json::{self, Object};
+use crate::json::{self, Members, Object};
 
 use super::Conversion;
 
@@ -24,31 +24,22 @@ pub fn permission(params: &str) -> String {
             .raw("rawInput", subject)
             .end(),
     };
-    let members = json::text_members(params).into_iter();
-    let members = members.filter(|(name, _)| name != "title" && name != "toolCall");
-    json::object(members.map(|(name, value)| {
-        if name == "subject" {
-            ("toolCall".to_owned(), &*call)
-        } else {
-            (name, value)
-        }
-    }))
+    let others = Members::of(params).without(&["title", "toolCall"]);
+    let shown = others.renamed("subject", "toolCall");
+    shown.with("toolCall", call).text()
 }
 
 fn tool_call(call: &str, title: &str) -> String {
-    let members = json::text_members(call).into_iter();
-    let has_title = json::text_member(call, "title").is_some_and(|title| title != "null");
-    let titled = (!has_title).then(|| ("title".to_owned(), title));
-    let members = members.filter(|(name, _)| has_title || name != "title");
-    let kind = ("sessionUpdate".to_owned(), "\"tool_call_update\"");
-    let update = json::object([kind].into_iter().chain(members).chain(titled));
+    let mut update = Members::of(call).with("sessionUpdate", "\"tool_call_update\"");
+    if json::text_member(call, "title").is_none_or(|title| title == "null") {
+        update = update.without(&["title"]).with("title", title);
+    }
     let (mut conversion, mut shown) = (Conversion::new(), None);
     let mut put = |update: &str| {
-        let members = json::text_members(update).into_iter();
-        let members = members.filter(|(name, _)| name != "sessionUpdate");
-        shown = shown.take().or(Some(json::object(members)));
+        let call = || Members::of(update).without(&["sessionUpdate"]).text();
+        shown.get_or_insert_with(call);
     };
-    conversion.update(&update, &mut put);
+    conversion.update(&update.text(), &mut put);
     conversion.flush(&mut put);
     shown.unwrap_or_else(|| call.to_owned())
 }

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use crate::json;
+use crate::json::{self, Members, remade};
 use crate::protocol::UpdateKind;
 
 use super::ConvertedUpdate;
-use super::members::{elements, note, remade, without_note};
+use super::members::{elements, note, without_note};
 
 /// Removes `type` from commands and their input where it is the only one that version 1 knows.
 pub(super) fn commands(update: &str) -> ConvertedUpdate<'_> {
@@ -36,31 +36,20 @@ fn command(command: &str) -> Cow<'_, str> {
 pub(super) fn options(update: &str) -> ConvertedUpdate<'_> {
     let mode = note(update).and_then(|note| json::text_member(note, "currentModeId"));
     if let Some(mode) = mode {
-        let kind = json::quoted(UpdateKind::CurrentMode.name());
-        return ConvertedUpdate::roughly(json::object(
-            [
-                ("sessionUpdate".to_owned(), kind.as_str()),
-                ("currentModeId".to_owned(), mode),
-            ]
-            .into_iter()
-            .chain(others_of(update)),
-        ));
+        let others = remade(update, |name, value| match name {
+            "sessionUpdate" | "configOptions" => None,
+            // Of the `_meta`, only our note is removed.
+            "_meta" => without_note(value).map(|_| value.into()),
+            _ => Some(value.into()),
+        });
+        let mode = UpdateKind::CurrentMode.object().raw("currentModeId", mode);
+        let mode = Members::of(&mode.end()).overlaid(Members::of(&others));
+        return ConvertedUpdate::roughly(mode.text());
     }
     ConvertedUpdate::exactly(remade(update, |name, value| match name {
         "configOptions" => Some(elements(value, option).into()),
         _ => Some(value.into()),
     }))
-}
-
-/// The other members of an update of the mode. Of its `_meta`, only our note is removed.
-fn others_of(update: &str) -> impl Iterator<Item = (String, &str)> {
-    json::text_members(update)
-        .into_iter()
-        .filter(|(name, value)| match name.as_str() {
-            "sessionUpdate" | "configOptions" => false,
-            "_meta" => without_note(value).is_some(),
-            _ => true,
-        })
 }
 
 /// An engine's part of an answer with its config options in the form of version 1, whichever form
@@ -76,29 +65,15 @@ pub fn answer_of(own: &str) -> String {
 }
 
 fn option(option: &str) -> Cow<'_, str> {
-    let shown = json::text_members(option).into_iter().map(|(name, value)| {
-        let value = match name.as_str() {
-            "options" => Cow::Owned(elements(value, group)),
-            _ => Cow::Borrowed(value),
-        };
-        (renamed(name, "configId", "id"), value)
+    let shown = remade(option, |name, value| match name {
+        "options" => Some(elements(value, group).into()),
+        _ => Some(value.into()),
     });
-    object(shown)
+    Members::of(&shown).renamed("configId", "id").text().into()
 }
 
 fn group(group: &str) -> Cow<'_, str> {
-    let shown = json::text_members(group).into_iter();
-    object(shown.map(|(name, value)| (renamed(name, "groupId", "group"), value.into())))
-}
-
-fn renamed(name: String, from: &str, to: &str) -> String {
-    if name == from { to.to_owned() } else { name }
-}
-
-fn object<'a>(members: impl Iterator<Item = (String, Cow<'a, str>)>) -> Cow<'a, str> {
-    let members: Vec<_> = members.collect();
-    let members = members.iter();
-    json::object(members.map(|(name, value)| (name.clone(), &**value))).into()
+    Members::of(group).renamed("groupId", "group").text().into()
 }
 
 /// Converts our own kind of a change of the mode.

@@ -1,6 +1,6 @@
 //! Converts an engine's part of an answer.
 
-use crate::json;
+use crate::json::{self, Members};
 
 use super::commands::available_commands;
 use super::settings::config_options;
@@ -10,17 +10,14 @@ use super::settings::config_options;
 pub fn answer(own: &str, commands: Option<&str>) -> String {
     let member = |name| json::text_member(own, name).filter(|value| *value != "null");
     let options = config_options(member("configOptions"), member("modes"));
-    let options = options
-        .as_deref()
-        .map(|options| ("configOptions".to_owned(), options));
-    let commands = commands.map(available_commands);
-    let commands = commands
-        .as_deref()
-        .map(|commands| ("availableCommands".to_owned(), commands));
-    let others = json::text_members(own)
-        .into_iter()
-        .filter(|(name, _)| !matches!(name.as_str(), "configOptions" | "modes"));
-    json::object(others.chain(commands).chain(options))
+    let mut shown = Members::of(own).without(&["configOptions", "modes"]);
+    if let Some(commands) = commands {
+        shown.set("availableCommands", available_commands(commands));
+    }
+    if let Some(options) = options {
+        shown.set("configOptions", options);
+    }
+    shown.text()
 }
 
 #[cfg(test)]

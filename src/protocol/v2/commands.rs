@@ -1,6 +1,6 @@
 //! Converts commands: version 2 gives each command, and its input, a type.
 
-use crate::json::{self, Splice};
+use crate::json::{self, Object, Splice};
 
 /// Adds the types to the commands of the update at `at`. Version 1 has one type of each only.
 pub(super) fn change(text: &[u8], at: usize) -> Option<Splice<'_>> {
@@ -17,7 +17,7 @@ pub(super) fn change(text: &[u8], at: usize) -> Option<Splice<'_>> {
 
 /// The `availableCommands` of version 2: `commands` is the array of version 1.
 pub(super) fn available_commands(commands: &str) -> String {
-    let update = json::object([("availableCommands".to_owned(), commands)]);
+    let update = Object::new().raw("availableCommands", commands).end();
     let shown = change(update.as_bytes(), 0).map(Splice::into_bytes);
     let shown = shown.and_then(|shown| String::from_utf8(shown).ok());
     let shown = shown.as_deref().unwrap_or(&update);

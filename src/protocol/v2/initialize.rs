@@ -1,6 +1,6 @@
 //! Converts `initialize` for a client of version 2 whose agent speaks version 1.
 
-use crate::json::{self, Object};
+use crate::json::{self, Members, Object, remade};
 
 /// Capabilities that each client of version 2 has, in the form of version 1, where they are
 /// declared.
@@ -29,11 +29,8 @@ pub fn initialize_params(params: &str) -> String {
 /// members of version 2 unchanged.
 pub fn initialize_params_of_both(params: &str) -> String {
     let old = initialize_params(params);
-    let only_old = |name: &str| matches!(name, "clientInfo" | "clientCapabilities");
-    let own = json::text_members(params).into_iter();
-    let own = own.filter(|(name, _)| !only_old(name));
-    let old = json::text_members(&old).into_iter();
-    json::object(own.chain(old.filter(|(name, _)| only_old(name))))
+    let old = Members::of(&old).only(&["clientInfo", "clientCapabilities"]);
+    Members::of(params).overlaid(old).text()
 }
 
 fn client_capabilities(capabilities: &str) -> String {
@@ -114,7 +111,7 @@ fn agent_capabilities(capabilities: &str, own_meta: &str) -> String {
             session = session.raw(&name, value);
         }
     }
-    let mut meta = json::text_members(own_meta);
+    let mut meta = Members::of(own_meta);
     for (name, value) in json::text_members(capabilities) {
         match name.as_str() {
             "loadSession"
@@ -125,41 +122,36 @@ fn agent_capabilities(capabilities: &str, own_meta: &str) -> String {
             | "session" => {}
             "auth" if value.starts_with('{') => {
                 // In version 2, signing out needs no capability.
-                let members = json::text_members(value).into_iter();
-                let members = members.filter(|(name, _)| name != "logout");
-                shown = shown.raw("auth", &json::object(members));
+                shown = shown.raw("auth", &Members::of(value).without(&["logout"]).text());
             }
             "_meta" => {
-                let agents = json::text_members(value).into_iter();
-                let agents = agents.filter(|(name, _)| !meta.iter().any(|(own, _)| own == name));
-                let agents: Vec<_> = agents.collect();
-                meta.extend(agents);
+                for (name, value) in json::text_members(value) {
+                    meta.set_default(&name, value);
+                }
             }
             _ => shown = shown.raw(&name, value),
         }
     }
     let shown = shown.raw("session", &session.end());
-    let meta = (!meta.is_empty()).then(|| json::object(meta));
+    let meta = (!meta.is_empty()).then(|| meta.text());
     shown.optional("_meta", meta.as_deref()).end()
 }
 
 /// The transports of version 2: each agent has the first one, and none is `sse`.
 fn mcp(capabilities: &str) -> String {
     let others = objects(capabilities, &["stdio", "sse"]);
-    let others = json::text_members(&others).into_iter();
-    json::object([("stdio".to_owned(), "{}")].into_iter().chain(others))
+    let first = Members::default().with("stdio", "{}");
+    first.overlaid(Members::of(&others)).text()
 }
 
 /// An object of capabilities in version 2, where each is an object or absent. Those in `without`
 /// are left out.
 fn objects(capabilities: &str, without: &[&str]) -> String {
-    let members = json::text_members(capabilities).into_iter();
-    let members =
-        members.filter(|(name, value)| is_declared(value) && !without.contains(&name.as_str()));
-    json::object(members.map(|(name, value)| match value {
-        "true" => (name, "{}"),
-        value => (name, value),
-    }))
+    remade(capabilities, |name, value| match value {
+        _ if !is_declared(value) || without.contains(&name) => None,
+        "true" => Some("{}".into()),
+        value => Some(value.into()),
+    })
 }
 
 fn auth_methods(methods: &str) -> String {

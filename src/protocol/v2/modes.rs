@@ -1,6 +1,6 @@
 //! Converts changes of config options and of the mode, which are the same in version 2.
 
-use crate::json::{self, quoted};
+use crate::json::{self, Members, quoted};
 use crate::protocol::meta::add_note;
 
 use super::settings;
@@ -42,24 +42,17 @@ impl Modes {
 
     /// A result in the form of version 1, with the current options and modes.
     pub(super) fn with_all(&self, result: &str) -> String {
-        let set = |(name, value)| match &self.current {
-            Some(current) if name == "currentModeId" => (name, current.as_str()),
-            _ => (name, value),
-        };
-        let modes = self.listed.as_deref().map(|listed| {
-            let members = json::text_members(listed).into_iter().map(set);
-            json::object(members)
+        let modes = self.listed.as_deref().map(|listed| match &self.current {
+            Some(current) => Members::of(listed).with("currentModeId", current).text(),
+            None => listed.to_owned(),
         });
-        let others = json::text_members(result).into_iter();
-        let others = others.filter(|(name, _)| !matches!(name.as_str(), "configOptions" | "modes"));
-        let known = [
-            ("configOptions", self.options.as_deref()),
-            ("modes", modes.as_deref()),
-        ];
-        let known = known
-            .into_iter()
-            .filter_map(|(name, value)| Some((name.to_owned(), value?)));
-        json::object(others.chain(known))
+        let mut all = Members::of(result).without(&["configOptions", "modes"]);
+        for (name, value) in [("configOptions", &self.options), ("modes", &modes)] {
+            if let Some(value) = value {
+                all.set(name, value);
+            }
+        }
+        all.text()
     }
 
     /// The option that represents the mode next to these options.

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use crate::text::ReplacedLines;
+
 /// How many unchanged lines are shown around a change.
 const AROUND: usize = 3;
 /// The maximum number of differing lines for which the smallest patch is searched, since the search
@@ -99,12 +101,7 @@ fn write_lines(sign: char, lines: &[&str], out: &mut String) {
 
 /// The differences, in order.
 fn changes(old: &[&str], new: &[&str]) -> Vec<Change> {
-    let alike = |(a, b): &(&&str, &&str)| a == b;
-    let head = old.iter().zip(new).take_while(alike).count();
-    let (old, new) = (&old[head..], &new[head..]);
-    let tail = old.iter().rev().zip(new.iter().rev());
-    let tail = tail.take_while(alike).count();
-    let (old, new) = (&old[..old.len() - tail], &new[..new.len() - tail]);
+    let ReplacedLines { before, old, new } = ReplacedLines::between(old, new);
     // Lines as numbers, which compare faster.
     let mut numbers = HashMap::new();
     let mut numbered = |lines: &[&str]| -> Vec<usize> {
@@ -123,7 +120,7 @@ fn changes(old: &[&str], new: &[&str]) -> Vec<Change> {
             vec![all]
         }
     });
-    let moved = |range: Range<usize>| range.start + head..range.end + head;
+    let moved = |range: Range<usize>| range.start + before..range.end + before;
     let found = found.into_iter();
     found.map(|(a, b)| (moved(a), moved(b))).collect()
 }

@@ -1,6 +1,6 @@
 //! Converts the parameters of requests that open a session.
 
-use crate::json::{self, Object};
+use crate::json::{self, Members, Object, remade};
 
 /// The parameters of such a request in version 1, which has no type for MCP servers of type `stdio`
 /// and requires all lists. The replay is not part of them.
@@ -26,17 +26,16 @@ fn server(server: &str) -> String {
         Some("http" | "sse") => &["headers"],
         _ => &[],
     };
-    let members = json::text_members(server).into_iter();
-    let members = members.filter(|(name, value)| {
-        let is_implied = name == "type" && kind.as_deref() == Some("stdio");
-        !(is_implied || *value == "null" && lists.contains(&name.as_str()))
-    });
-    let members: Vec<_> = members.collect();
-    let missing = lists
-        .iter()
-        .filter(|list| !members.iter().any(|(name, _)| name == *list));
-    let missing: Vec<_> = missing.map(|list| ((*list).to_owned(), "[]")).collect();
-    json::object(members.into_iter().chain(missing))
+    let mut shown = Members::of(&remade(server, |name, value| match name {
+        // Version 1 has no name for this type.
+        "type" if kind.as_deref() == Some("stdio") => None,
+        _ if value == "null" && lists.contains(&name) => None,
+        _ => Some(value.into()),
+    }));
+    for list in lists {
+        shown.set_default(list, "[]");
+    }
+    shown.text()
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::engine::{AgentListQuery, EngineError, Foreign, Upstream};
 use crate::index::{
     Catalog, Filter, ListError, Listed, Order, SessionPage, cursor_after, seal, unseal,
 };
-use crate::json::string_member;
+use crate::json::{Members, string_member};
 use crate::protocol::jetbrains;
 use crate::server::error::{self, Error};
 use crate::session::Deps;
@@ -25,7 +25,6 @@ use crate::sys::{Timestamp, blocking, path};
 
 use super::context::id_of_agents_session;
 use super::list::{invalid_cursor, list_error};
-use super::result::ResultObject;
 use super::row::RowForm;
 
 /// How long the agent may take.
@@ -462,7 +461,7 @@ impl Merged {
         let sessions = self.sessions.into_iter().map(|one| match one {
             One::Ours(listed) => form.row(catalog, *listed).to_string(),
             One::Theirs(text) => {
-                let mut entry = ResultObject::of(&text);
+                let mut entry = Members::of(&text);
                 entry.set("source", &source);
                 if form.archives {
                     entry.set_default("archived", false);
@@ -471,7 +470,7 @@ impl Merged {
             }
         });
         let sessions: Vec<_> = sessions.collect();
-        let mut result = ResultObject::default();
+        let mut result = Members::default();
         result.set("sessions", format!("[{}]", sessions.join(",")));
         if let Some(cursor) = self.next {
             result.set("nextCursor", Value::from(cursor));

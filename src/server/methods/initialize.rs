@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::engine::upstream::{InitializeOutcome, Introduction, Patience, Upstream};
 use crate::engine::{ClientCapabilities, EngineError};
-use crate::json;
+use crate::json::{self, Members};
 use crate::protocol::{ClientView, ProtocolVersion, jetbrains, v2};
 use crate::record::header::Implementation;
 use crate::server::capabilities;
@@ -17,7 +17,6 @@ use crate::session::{Client, Deps};
 use crate::transport::Responder;
 
 use super::context::ConnectionContext;
-use super::result::ResultObject;
 
 /// How long a wrapped agent may take to answer after the client has ended its input.
 const AGENT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -154,7 +153,7 @@ pub(in crate::server) async fn initialize(
 /// A result that declares JetBrains' session index.
 fn with_session_index(result: &str) -> String {
     let meta = jetbrains::declare_index(json::text_member(result, "_meta"));
-    let mut result = ResultObject::of(result);
+    let mut result = Members::of(result);
     result.set("_meta", meta);
     result.text()
 }
@@ -264,11 +263,11 @@ const UNSTABLE: [&str; 5] = [ALIASES, "archive", "fork", "status", "title"];
 /// The agent's result, verbatim, with what rejoin adds.
 fn merge(agents: &str, own: &Value, is_persistent: bool) -> String {
     let member = |name| json::text_member(agents, name).unwrap_or_default();
-    let mut result = ResultObject::of(agents);
-    let mut capabilities = ResultObject::of(member("agentCapabilities"));
+    let mut result = Members::of(agents);
+    let mut capabilities = Members::of(member("agentCapabilities"));
     let session = json::text_member(member("agentCapabilities"), "sessionCapabilities");
-    let mut session = ResultObject::of(session.unwrap_or_default());
-    let mut meta = ResultObject::of(member("_meta"));
+    let mut session = Members::of(session.unwrap_or_default());
+    let mut meta = Members::of(member("_meta"));
     let own_capabilities = &own["agentCapabilities"];
     if is_persistent {
         capabilities.set("loadSession", true);
@@ -300,7 +299,7 @@ fn merge(agents: &str, own: &Value, is_persistent: bool) -> String {
     let note = &own_capabilities["_meta"]["rejoin"];
     if !note.is_null() {
         let notes = json::text_member(member("agentCapabilities"), "_meta");
-        let mut notes = ResultObject::of(notes.unwrap_or_default());
+        let mut notes = Members::of(notes.unwrap_or_default());
         notes.set("rejoin", note);
         capabilities.set("_meta", notes.text());
     }
@@ -316,12 +315,12 @@ fn merge(agents: &str, own: &Value, is_persistent: bool) -> String {
 }
 
 /// Adds to an agent's session capabilities what our own lists can do.
-fn add_to_list(session: &mut ResultObject, own: &Value) {
+fn add_to_list(session: &mut Members, own: &Value) {
     let parts = own["list"].as_object();
     if let Some(parts) = parts.filter(|parts| !parts.is_empty()) {
         let agents = session.text();
         let agents = json::text_member(&agents, "list").unwrap_or_default();
-        let mut list = ResultObject::of(agents);
+        let mut list = Members::of(agents);
         for (name, part) in parts {
             list.set_default(name, part);
         }
@@ -332,12 +331,12 @@ fn add_to_list(session: &mut ResultObject, own: &Value) {
 /// The result of an agent of version 2, verbatim, with what rejoin adds.
 fn merge_native(agents: &str, own: &Value, is_persistent: bool, has_aliases: bool) -> String {
     let member = |name| json::text_member(agents, name).unwrap_or_default();
-    let mut result = ResultObject::of(agents);
-    let mut capabilities = ResultObject::of(member("capabilities"));
+    let mut result = Members::of(agents);
+    let mut capabilities = Members::of(member("capabilities"));
     let part = |name| json::text_member(member("capabilities"), name).unwrap_or_default();
-    let mut session = ResultObject::of(part("session"));
-    let mut notes = ResultObject::of(part("_meta"));
-    let mut meta = ResultObject::of(member("_meta"));
+    let mut session = Members::of(part("session"));
+    let mut notes = Members::of(part("_meta"));
+    let mut meta = Members::of(member("_meta"));
     let own_capabilities = &own["capabilities"];
     if is_persistent {
         session.set_default("delete", "{}");

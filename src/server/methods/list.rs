@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::history::query::{ListParams, ListQuery};
 use crate::index::{Archived, Filter, ListError, Order};
-use crate::json;
+use crate::json::{self, Members};
 use crate::protocol::{ProtocolVersion, jetbrains};
 use crate::server::error::{self, Error};
 use crate::session::{Deps, Registry};
@@ -94,7 +94,7 @@ impl Listing {
         let list = jetbrains::members(original).filter(|_| form.indexed);
         let list = list.and_then(|air| json::text_member(air, "list"));
         let params = match list {
-            Some(list) => Cow::Owned(with(&params, list)),
+            Some(list) => Cow::Owned(Members::of(&params).overlaid(Members::of(list)).text()),
             None => params,
         };
         let params = decode::<Params>(&params)?;
@@ -205,14 +205,6 @@ pub(super) async fn look_at_sources(deps: &Arc<Deps>, again_after: Duration) -> 
         Err(_) => {}
     }
     false
-}
-
-/// Parameters with those of JetBrains' clients in their place.
-fn with(params: &str, list: &str) -> String {
-    let own = json::text_members(list);
-    let others = json::text_members(params).into_iter();
-    let others = others.filter(|(name, _)| !own.iter().any(|(own, _)| own == name));
-    json::object(others.chain(own.iter().cloned()))
 }
 
 /// Whether a list contains archived sessions.

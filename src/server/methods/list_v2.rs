@@ -1,8 +1,6 @@
 //! The parameters and results of lists in version 2 of the protocol.
 
-use crate::json;
-
-use super::result::ResultObject;
+use crate::json::{self, Members};
 
 /// The members of a session that version 2 defines.
 const V2_MEMBERS: [&str; 14] = [
@@ -27,14 +25,11 @@ const V2_MEMBERS: [&str; 14] = [
 pub(super) fn from_v2(params: &str) -> String {
     let ours =
         json::text_member(params, "_meta").and_then(|meta| json::text_member(meta, "rejoin"));
-    let ours = ours.map(json::text_members).unwrap_or_default();
-    let ours = ours
-        .into_iter()
-        .filter(|(name, _)| matches!(name.as_str(), "limit" | "offset" | "search"));
-    let all = json::text_members(params)
-        .into_iter()
-        .filter(|(name, _)| name != "_meta");
-    json::object(all.chain(ours))
+    let ours = Members::of(ours.unwrap_or_default()).only(&["limit", "offset", "search"]);
+    Members::of(params)
+        .without(&["_meta"])
+        .overlaid(ours)
+        .text()
 }
 
 /// A page in version 2: members that it does not define are in `_meta.rejoin`.
@@ -57,27 +52,17 @@ pub(super) fn row_in_v2(row: &str) -> String {
 }
 
 /// An object whose members are in `_meta.rejoin`, except these.
-fn move_to_meta(object: &str, own: &[&str]) -> ResultObject {
-    let (mut shown, mut others) = (ResultObject::default(), Vec::new());
-    for (name, value) in json::text_members(object) {
-        if own.contains(&name.as_str()) {
-            shown.set(&name, value);
-        } else {
-            others.push((name, value));
-        }
-    }
+fn move_to_meta(object: &str, own: &[&str]) -> Members {
+    let mut shown = Members::of(object);
+    let others = shown.take_others(own);
     if others.is_empty() {
         return shown;
     }
     let meta = json::text_member(object, "_meta").unwrap_or_default();
-    let mut notes = ResultObject::of(json::text_member(meta, "rejoin").unwrap_or_default());
-    for (name, value) in others {
-        notes.set(&name, value);
-    }
-    let mut meta = ResultObject::of(meta);
-    meta.set("rejoin", notes.text());
-    shown.set("_meta", meta.text());
-    shown
+    let mut notes = Members::of(json::text_member(meta, "rejoin").unwrap_or_default());
+    notes.set_all(&others.text());
+    let meta = Members::of(meta).with("rejoin", notes.text());
+    shown.with("_meta", meta.text())
 }
 
 #[cfg(test)]

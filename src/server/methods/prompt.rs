@@ -17,7 +17,7 @@ use super::context::ConnectionContext;
 use super::params::decode;
 
 /// The members of the parameters, as text.
-type Members<'a> = HashMap<Cow<'a, str>, &'a RawValue>;
+type RawMembers<'a> = HashMap<Cow<'a, str>, &'a RawValue>;
 
 pub(super) fn serve(
     context: &ConnectionContext,
@@ -47,7 +47,7 @@ pub(super) fn serve(
 /// The session's id, and the parameters without it, verbatim. If `lenient`, the wrapped agent checks
 /// the blocks, and gets all other members.
 fn decode_prompt(params: &str, lenient: bool) -> Result<(String, String), Error> {
-    let members = decode::<Members<'_>>(params)?;
+    let members = decode::<RawMembers<'_>>(params)?;
     let member = |name: &str| {
         let missing = || error::invalid_params(format!("`{name}` is missing"));
         members

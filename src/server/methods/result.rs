@@ -2,59 +2,15 @@
 
 use serde_json::{Value, json};
 
-use crate::json;
+use crate::json::{self, Members};
 use crate::protocol::ProtocolVersion;
 use crate::server::error;
 use crate::session::{Answer, Done};
 use crate::store::DamageReport;
 
-/// A JSON object that is put together from members whose values are JSON text.
-#[derive(Debug, Default)]
-pub(super) struct ResultObject(Vec<(String, String)>);
-
-impl ResultObject {
-    /// The members of an object that is given as JSON text.
-    pub(super) fn of(object: &str) -> Self {
-        let mut members = Self::default();
-        for (name, value) in json::text_members(object) {
-            members.set(&name, value);
-        }
-        members
-    }
-
-    /// Sets a member to a value: a [`Value`], or JSON text.
-    pub(super) fn set(&mut self, name: &str, value: impl ToString) {
-        match self.0.iter_mut().find(|(own, _)| own == name) {
-            Some((_, old)) => *old = value.to_string(),
-            None => self.0.push((name.to_owned(), value.to_string())),
-        }
-    }
-
-    /// Sets a member that is absent.
-    pub(super) fn set_default(&mut self, name: &str, value: impl ToString) {
-        if !self.0.iter().any(|(own, _)| own == name) {
-            self.set(name, value);
-        }
-    }
-
-    /// Removes a member.
-    pub(super) fn remove(&mut self, name: &str) {
-        self.0.retain(|(own, _)| own != name);
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The object as JSON text.
-    pub(super) fn text(&self) -> String {
-        json::object(self.0.iter().map(|(name, value)| (name.clone(), &**value)))
-    }
-}
-
 /// The result of what was done to the session that the client knows as `name`.
 pub(super) fn result(version: ProtocolVersion, name: &str, answer: Answer) -> String {
-    let mut notes = ResultObject::default();
+    let mut notes = Members::default();
     match answer.done {
         Done::Created(own) => opened(name, own, notes),
         Done::Forked(own) | Done::Loaded(own) | Done::Resumed(own) => {
@@ -90,19 +46,17 @@ pub(super) fn result(version: ProtocolVersion, name: &str, answer: Answer) -> St
 }
 
 /// The session's id, the engine's own members, and our notes.
-fn opened(name: &str, own: Option<String>, mut notes: ResultObject) -> String {
-    let mut result = ResultObject::default();
+fn opened(name: &str, own: Option<String>, mut notes: Members) -> String {
+    let mut result = Members::default();
     result.set("sessionId", Value::from(name));
-    let mut meta = ResultObject::default();
+    let mut meta = Members::default();
     for (name, value) in own.iter().flat_map(|own| json::text_members(own)) {
         match name.as_str() {
             "sessionId" => {}
             "_meta" => {
                 for (name, value) in json::text_members(value) {
                     if name == "rejoin" {
-                        for (name, value) in json::text_members(value) {
-                            notes.set(&name, value);
-                        }
+                        notes.set_all(value);
                     } else {
                         meta.set(&name, value);
                     }
@@ -132,7 +86,7 @@ mod tests {
     #[test]
     fn the_engines_members_stay_verbatim_beside_ours() {
         let own = r#"{"x":1e400,"sessionId":"inner","_meta":{"a": [ ],"rejoin":{"b":2.0}}}"#;
-        let mut notes = ResultObject::default();
+        let mut notes = Members::default();
         notes.set("readOnly", Value::from("r"));
         assert_eq!(
             opened("s", Some(own.to_owned()), notes),

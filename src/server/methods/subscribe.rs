@@ -4,14 +4,13 @@
 use serde::Deserialize;
 
 use crate::index::Filter;
-use crate::json::{quoted, text_members};
+use crate::json::{Members, quoted};
 use crate::server::error::{self, Error};
 
 use super::action::RequestAction;
 use super::context::ConnectionContext;
 use super::list::Listing;
 use super::params::decode;
-use super::result::ResultObject;
 
 /// Answers with the first page of the list.
 pub(super) fn subscribe(context: &ConnectionContext, params: &str) -> Result<RequestAction, Error> {
@@ -37,11 +36,8 @@ pub(super) fn subscribe(context: &ConnectionContext, params: &str) -> Result<Req
             changes.unsubscribe(&id);
         }
         let page = page.map(|page| {
-            let mut result = ResultObject::default();
-            result.set("subscriptionId", quoted(&id));
-            for (name, value) in text_members(&page) {
-                result.set(&name, value);
-            }
+            let mut result = Members::default().with("subscriptionId", quoted(&id));
+            result.set_all(&page);
             result.text()
         });
         ((page, room), hold)

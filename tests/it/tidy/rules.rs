@@ -4,7 +4,7 @@ use super::imports::{Module, cycles, folders, graph};
 use super::tree::SourceFile;
 
 /// The folders of `src`, from the top of the program to the bottom.
-pub(crate) const ORDER: [&str; 18] = [
+pub(crate) const ORDER: [&str; 19] = [
     "cli",
     "mcp",
     "server",
@@ -22,6 +22,7 @@ pub(crate) const ORDER: [&str; 18] = [
     "protocol",
     "redact",
     "json",
+    "text",
     "sys",
 ];
 

@@ -13,10 +13,11 @@ use super::server::DemoMcpServer;
 use super::servers::{McpServers, strip_name};
 use super::tools::McpTool;
 use crate::engine::demo::command::{DemoCommand, usage};
-use crate::engine::demo::describe::{is_content, quote, shorten};
+use crate::engine::demo::describe::{is_content, quote};
 use crate::engine::demo::tool_call::{ToolCall, ToolResult, text};
 use crate::engine::demo::tools::permission::{GuardedAction, Permission, may};
 use crate::engine::demo::turn::{DemoTurn, Done, EarlyStop, Sent};
+use crate::text::shortened;
 
 /// How many characters of a name are shown.
 const NAMED: usize = 100;
@@ -48,8 +49,8 @@ pub(crate) async fn call_tool(turn: &DemoTurn<'_>, rest: &str) -> Done {
 impl CallTarget {
     /// The names of the server and the tool, as they are shown.
     fn names(&self) -> (String, String) {
-        let server = shorten(self.server.name(), NAMED);
-        (server, shorten(&self.tool.name, NAMED))
+        let server = shortened(self.server.name(), NAMED);
+        (server, shortened(&self.tool.name, NAMED))
     }
 }
 
@@ -73,7 +74,7 @@ async fn find(servers: &McpServers, rest: &str) -> Result<CallTarget, String> {
     let cannot = |why| format!("The server `{name}` cannot be used: {why}");
     let (connection, tools) = server.tools().await.map_err(cannot)?;
     let names = tools.list.iter();
-    let names = names.map(|tool| format!("`{}`", shorten(&tool.name, NAMED)));
+    let names = names.map(|tool| format!("`{}`", shortened(&tool.name, NAMED)));
     let mut names = names.collect::<Vec<_>>().join(", ");
     if tools.more {
         names.push_str(" and more, which are not used");

@@ -5,7 +5,7 @@ use std::io;
 
 use rmcp::service::{ClientInitializeError, ServiceError};
 
-use crate::engine::demo::describe::shorten;
+use crate::text::shortened;
 
 use super::bounded::TOO_LONG;
 
@@ -78,7 +78,7 @@ fn refused(message: &str) -> String {
     if message == TOO_LONG {
         return TOO_LONG.to_owned();
     }
-    format!("it answered with an error: {}", shorten(message, QUOTED))
+    format!("it answered with an error: {}", shortened(message, QUOTED))
 }
 
 /// An error of the transport. Errors of the HTTP client quote URLs, so only their kind is reported.
@@ -87,7 +87,7 @@ fn transport(error: &(dyn Error + 'static)) -> String {
     if let Some(words) = super::http::in_words(error) {
         return words;
     }
-    shorten(&error.to_string(), QUOTED)
+    shortened(&error.to_string(), QUOTED)
 }
 
 fn is_closed(error: &io::Error) -> bool {

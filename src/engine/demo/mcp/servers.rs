@@ -9,10 +9,10 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::engine::SessionConfig;
-use crate::engine::demo::describe::shorten;
 use crate::engine::process::Launch;
 use crate::engine::upstream::Patience;
 use crate::sys::lock;
+use crate::text::shortened;
 
 use super::config::{ServerConfig, servers};
 use super::server::{DemoMcpServer, McpServerState};
@@ -135,8 +135,8 @@ impl McpServers {
         let failed = servers.filter_map(|server| Some((server.unreported_failure()?, server)));
         let mut lines: Vec<String> = failed
             .map(|(why, server)| {
-                let name = shorten(server.name(), NAMED);
-                let why = shorten(&why, REASON);
+                let name = shortened(server.name(), NAMED);
+                let why = shortened(&why, REASON);
                 format!("[rejoin] The MCP server `{name}` cannot be used: {why}.\n")
             })
             .collect();

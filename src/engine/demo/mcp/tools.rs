@@ -7,8 +7,8 @@ use rmcp::model;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use crate::engine::demo::describe::shorten;
 use crate::engine::demo::turn::{DemoTurn, Done};
+use crate::text::shortened;
 
 use super::server::{DemoMcpServer, McpServerState};
 
@@ -60,10 +60,10 @@ impl McpTool {
 fn line(tool: &model::Tool) -> String {
     let arguments = arguments(&tool.input_schema);
     let about = tool.description.as_deref().or(tool.title.as_deref());
-    let about = about.map(|about| format!(": {}", shorten(about, DESCRIBED)));
+    let about = about.map(|about| format!(": {}", shortened(about, DESCRIBED)));
     format!(
         "  - `{}{arguments}`{}\n",
-        shorten(&tool.name, DESCRIBED),
+        shortened(&tool.name, DESCRIBED),
         about.unwrap_or_default()
     )
 }
@@ -82,7 +82,7 @@ fn arguments(schema: &Map<String, Value>) -> String {
         .take(NAMED)
         .map(|(name, schema)| {
             let mark = if required(name) { "" } else { "?" };
-            format!("\"{}\"{mark}: {}", shorten(name, 60), kind(schema))
+            format!("\"{}\"{mark}: {}", shortened(name, 60), kind(schema))
         })
         .collect();
     if properties.len() > NAMED {
@@ -95,13 +95,13 @@ fn arguments(schema: &Map<String, Value>) -> String {
 fn kind(schema: &Value) -> String {
     if let Some(values) = schema["enum"].as_array() {
         let values: Vec<String> = values.iter().map(Value::to_string).collect();
-        return shorten(&values.join("|"), 60);
+        return shortened(&values.join("|"), 60);
     }
     match &schema["type"] {
-        Value::String(kind) => shorten(kind, 30),
+        Value::String(kind) => shortened(kind, 30),
         Value::Array(kinds) => {
             let kinds: Vec<&str> = kinds.iter().filter_map(Value::as_str).collect();
-            shorten(&kinds.join("|"), 60)
+            shortened(&kinds.join("|"), 60)
         }
         _ => "any".to_owned(),
     }
@@ -142,7 +142,7 @@ async fn describe(server: &Arc<DemoMcpServer>, until: Instant) -> String {
         }
         McpServerState::Ready(_) => match server.tools().await {
             Ok((connection, tools)) => {
-                let who = shorten(&connection.server_info(), DESCRIBED);
+                let who = shortened(&connection.server_info(), DESCRIBED);
                 if tools.list.is_empty() && !tools.more {
                     return format!("- **{name}** ({who}) has no tools\n");
                 }

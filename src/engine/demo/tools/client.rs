@@ -3,12 +3,12 @@
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::demo::describe::shorten;
 use crate::engine::demo::turn::{DemoTurn, EarlyStop};
 use crate::engine::outlet::Closed;
 use crate::engine::{EngineEvent, Outlet, Question};
 use crate::json;
 use crate::protocol::error::CLIENT_TIMEOUT;
+use crate::text::shortened;
 use crate::transport::Outcome;
 
 /// How many characters of a client's error are shown.
@@ -66,7 +66,7 @@ pub(super) async fn send(out: &Outlet, method: &'static str, params: &str) {
 pub(super) fn problem(error: &str) -> String {
     let message = json::string_member(error, "message").unwrap_or_default();
     let name = json::text_member(error, "data").and_then(|data| json::string_member(data, "error"));
-    match shorten(&message, MOST_SHOWN) {
+    match shortened(&message, MOST_SHOWN) {
         // This error is our own statement about the client.
         message if name.as_deref() == Some(CLIENT_TIMEOUT) => message,
         message if message.is_empty() => "the client gave no reason".to_owned(),

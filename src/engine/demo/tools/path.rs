@@ -4,9 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::engine::demo::args::skip_space;
-use crate::engine::demo::describe::shorten;
 use crate::record::header::Workspace;
 use crate::sys::path::normalize;
+use crate::text::shortened;
 
 use super::confined::ConfinedFile;
 
@@ -24,7 +24,7 @@ impl NamedFile {
     pub(super) fn short(&self, cwd: &str) -> String {
         let path = Path::new(&self.path);
         let short = path.strip_prefix(cwd).unwrap_or(path).to_string_lossy();
-        shorten(if short.is_empty() { &self.path } else { &short }, 200)
+        shortened(if short.is_empty() { &self.path } else { &short }, 200)
     }
 }
 

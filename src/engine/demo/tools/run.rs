@@ -7,11 +7,11 @@ use agent_client_protocol_schema::v1::ToolKind;
 use serde_json::{Value, json};
 
 use crate::engine::demo::command::{DemoCommand, usage};
-use crate::engine::demo::describe::shorten;
 use crate::engine::demo::tool_call::{ToolCall, ToolResult, text};
 use crate::engine::demo::turn::{DemoTurn, Done, EarlyStop};
 use crate::engine::process::Shell;
 use crate::engine::terminal_text::{self, Exit};
+use crate::text::shortened;
 
 use super::permission::{GuardedAction, Permission, may};
 use super::terminal;
@@ -35,7 +35,7 @@ pub(crate) async fn run(turn: &DemoTurn<'_>, rest: &str) -> Done {
             .say_all(&usage(DemoCommand::Run, explanation, rest))
             .await;
     }
-    let title = shorten(command, 120);
+    let title = shortened(command, 120);
     let raw_input = json!({ "command": command, "cwd": turn.cwd() });
     let call = ToolCall::new(turn, title, ToolKind::Execute, Vec::new(), &raw_input);
     call.answer(turn, work(turn, &call, command)).await
