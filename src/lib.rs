@@ -17,7 +17,8 @@
 //! - [`sources`] reads the conversations of other tools.
 //! - [`index`] is the catalog, a cache that may be deleted.
 //! - [`store`] keeps the logs: appending, reading, locking, recovering, the trash.
-//! - [`record`] says what one line of a log means, and what a whole log folds to.
+//! - [`conversation`] reads a log as a conversation: turns, messages, tool calls, searchable text.
+//! - [`record`] says what one line of a log means.
 //! - [`transport`] is the transport: lines in, lines out, bounded.
 //! - [`protocol`] has the protocol's names, and a session as clients of either version see it.
 //! - [`redact`] masks keys and tokens in payloads.
@@ -37,6 +38,7 @@ pub mod history;
 pub mod sources;
 pub mod index;
 pub mod store;
+pub mod conversation;
 pub mod record;
 pub mod transport;
 pub mod protocol;

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-use crate::history::{TurnPosition, TurnSink, TurnSplitter, TurnStart};
+use crate::conversation::{TurnPosition, TurnSink, TurnSplitter, TurnStart};
 use crate::json::{text_elements, text_member};
 use crate::protocol::{Role, UpdateKind};
 use crate::record::header::Implementation;

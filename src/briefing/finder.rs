@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::history::{TurnPosition, TurnSink, TurnSplitter, TurnStart};
+use crate::conversation::{TurnPosition, TurnSink, TurnSplitter, TurnStart};
 use crate::protocol::{Role, UpdateKind};
 use crate::record::Record;
 

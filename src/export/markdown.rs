@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
+use crate::conversation::TranscriptEntry;
 use crate::protocol::Role;
-use crate::record::transcript::TranscriptEntry;
 use crate::store::{LogReader, StoreError};
 
 use super::conversation::Options;

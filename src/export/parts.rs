@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
+use crate::conversation::{Transcript, TranscriptEntry};
 use crate::json;
-use crate::record::transcript::{Transcript, TranscriptEntry};
 use crate::record::{Kind, OpenTurns};
 use crate::store::{DamageReport, LogReader, PositionedRecord as Record, StoreError};
 

@@ -11,18 +11,11 @@ pub mod query;
 pub mod stats;
 pub mod turns;
 
-mod block;
-mod call;
 mod one_call;
-mod place;
-mod splitter;
-mod turn;
 
 pub use entry::entry;
 pub use metadata::change_metadata;
 pub use one_call::{OneCall, one_call};
-pub use place::TurnPosition;
 pub use query::{Begin, ListQuery, MAX_RESULTS, TurnsQuery};
 pub use retention::{Expired, Expiry, expire, expire_some, has_aged, last_used, long_before};
-pub use splitter::{TurnSink, TurnSplitter, TurnStart};
 pub use turns::{TurnsError, TurnsPage, count, page};

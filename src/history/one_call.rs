@@ -1,12 +1,12 @@
 //! Reads one tool call from a log, with all that it was given and returned.
 
+use crate::conversation::TurnCalls;
 use crate::json;
 use crate::protocol::UpdateKind;
 use crate::protocol::update::call_id;
 use crate::record::{InVersion1, Kind, Record};
 use crate::store::LogReader;
 
-use super::call::TurnCalls;
 use super::turns::{TurnsError, read};
 
 /// A tool call of a session or of one of its subagents.

@@ -1,9 +1,8 @@
 //! The parameters of requests to the history, and their limits.
 
+use crate::conversation::TurnPosition;
 use crate::index::Search;
 use crate::sys::SessionId;
-
-use super::place::TurnPosition;
 
 /// The maximum number of sessions, or turns, in one answer.
 pub const MAX_RESULTS: usize = 1000;

@@ -4,13 +4,10 @@
 
 use std::ops::ControlFlow;
 
+use crate::conversation::{TurnFold, TurnPosition, TurnSink, TurnSplitter, TurnStart, end_members};
 use crate::protocol::{Role, UpdateKind};
 use crate::record::Kind;
 use crate::store::{DamageReport, LogReader, PositionedRecord, StoreError};
-
-use super::place::TurnPosition;
-use super::splitter::{TurnSink, TurnSplitter, TurnStart};
-use super::turn::{TurnFold, end_members};
 
 /// The maximum length of a page in bytes, unless it is a single turn that is longer.
 const PAGE: usize = 8 * 1024 * 1024;

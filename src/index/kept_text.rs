@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::record::{Field, Passage};
+use crate::conversation::{Field, Passage};
 
 /// No piece of text is longer, in bytes.
 const LONGEST: usize = 256 << 20;

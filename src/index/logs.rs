@@ -1,7 +1,7 @@
 //! The logs of a store as the catalog reads them.
 
-use crate::record::search_text::SearchText;
-use crate::record::{AgentSessionId, Kind, Passage};
+use crate::conversation::{Passage, SearchText};
+use crate::record::{AgentSessionId, Kind};
 use crate::store::{Store, StoreError};
 use crate::sys::SessionId;
 

@@ -7,7 +7,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::record::{AgentSessionId, Field};
+use crate::conversation::Field;
+use crate::record::AgentSessionId;
 use crate::store::Store;
 use crate::sys::SessionId;
 

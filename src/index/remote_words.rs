@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::record::{Field, Passage};
+use crate::conversation::{Field, Passage};
 use crate::store::database::{int, ints, text, texts, uuids};
 use crate::sys::{SessionId, lock};
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::record::Passage;
+use crate::conversation::Passage;
 use crate::record::title::line_of;
 use crate::sys::SessionId;
 

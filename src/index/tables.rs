@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::record::{AgentSessionId, Field};
+use crate::conversation::Field;
+use crate::record::AgentSessionId;
 use crate::store::database::{Database, Param, Row, flags, int, ints, text, texts, uuid, uuids};
 use crate::sys::{SessionId, lock};
 

@@ -8,7 +8,7 @@ use rusqlite::{
     OptionalExtension, Result, Row as Columns, ToSql, Transaction, params, params_from_iter,
 };
 
-use crate::record::Passage;
+use crate::conversation::Passage;
 use crate::sys::SessionId;
 
 use super::catalog::{Catalog, ListError};

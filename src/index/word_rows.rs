@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, Result, Transaction, params, params_from_iter};
 
-use crate::record::{Field, Passage};
+use crate::conversation::{Field, Passage};
 use crate::sys::SessionId;
 
 use super::erase_words;

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::conversation::Field;
 use crate::index::{Hit, Hits, HitsError, Pattern, Query, Search};
-use crate::record::Field;
 
 use super::list::refused;
 use super::rows::{self, MOST};

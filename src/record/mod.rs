@@ -14,11 +14,6 @@ mod open_subagents;
 pub mod open_turns;
 pub mod references;
 pub mod subagents;
-pub mod transcript;
-pub mod render;
-mod excerpt;
-pub mod passage;
-pub mod search_text;
 pub mod current_settings;
 pub mod title;
 pub mod metadata;
@@ -35,7 +30,6 @@ pub use line::Record;
 pub use open_calls::OpenCalls;
 pub use open_subagents::OpenSubagents;
 pub use open_turns::OpenTurns;
-pub use passage::{Field, Passage};
 
 /// The version of the format in which this program writes a session of version 1 of the protocol.
 pub const FORMAT: u32 = 1;

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::tests::{Item, chunk, exact, folded, replay, text, update};
 use super::*;
+use crate::conversation::{Transcript, TranscriptEntry};
 use crate::record::subagents as record;
-use crate::record::transcript::{Transcript, TranscriptEntry};
 
 /// Pieces of escaped text, including every difficult case for joining and splitting.
 fn words() -> impl Strategy<Value = String> {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::record::transcript::Transcript;
+use crate::conversation::Transcript;
 
 /// A record of a log: kind, message id, payload.
 pub(crate) type Item = (Kind, Option<&'static str>, String);

@@ -5,9 +5,9 @@ use proptest::prelude::*;
 use super::properties::any_item;
 use super::tests::{Item, chunk, exact, folded, replay, text};
 use super::*;
+use crate::conversation::Transcript;
 use crate::protocol::v1::properties::any_update;
 use crate::protocol::v2::V2View;
-use crate::record::transcript::Transcript;
 
 fn native(update: &str) -> Item {
     (Kind::UpdateV2, None, format!(r#"{{"update":{update}}}"#))

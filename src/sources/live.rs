@@ -9,9 +9,9 @@ use std::sync::Mutex;
 
 use tokio::sync::Notify;
 
+use crate::conversation::{Passage, SearchText};
 use crate::index::{Catalog, FileOfTool, ListError, MayHave, ReadFile, Summary, ToolTexts};
-use crate::record::search_text::SearchText;
-use crate::record::{Kind, Passage, Record};
+use crate::record::{Kind, Record};
 use crate::store::{LogReader, Store, StoreError};
 use crate::sys::{SessionId, Timestamp, lock, with_causes};
 

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::cli::exit::Failure;
-use crate::record::transcript::Transcript;
+use crate::conversation::Transcript;
 use crate::sys::descriptors;
 
 /// An agent that was started, with pipes to it.

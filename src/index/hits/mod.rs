@@ -13,8 +13,8 @@ use std::ops::ControlFlow;
 
 use regex::Regex;
 
+use crate::conversation::{Field, Passage};
 use crate::protocol::cursor;
-use crate::record::{Field, Passage};
 use crate::sys::SessionId;
 
 use super::catalog::{Catalog, ListError, Listed};

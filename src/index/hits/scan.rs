@@ -11,14 +11,14 @@ use std::thread;
 use memchr::memmem::{self, Finder};
 use regex::Regex;
 
+use crate::conversation::{Passage, SearchText};
 use crate::index::catalog::{Catalog, ListError, Listed, listed};
 use crate::index::cursor;
 use crate::index::refresh::MAX_READERS;
 use crate::index::remote::row_of;
 use crate::index::session_rows::{self, CatalogRow, RowWindow};
 use crate::index::tool_rows::{self, FileOfTool};
-use crate::record::search_text::SearchText;
-use crate::record::{Kind, Passage, Record};
+use crate::record::{Kind, Record};
 use crate::store::StoreError;
 use crate::sys::in_parallel;
 

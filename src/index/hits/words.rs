@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::conversation::{Field, Passage};
 use crate::index::catalog::{Catalog, ListError, Listed, READ_AT_ONCE, listed};
 use crate::index::kept_text;
 use crate::index::refresh::MAX_READERS;
@@ -11,7 +12,6 @@ use crate::index::session_rows::{self, CatalogRow};
 use crate::index::tokens::{Tokens, in_ascii};
 use crate::index::tool_rows;
 use crate::index::word_rows::{self, TextLocation};
-use crate::record::{Field, Passage};
 use crate::store::StoreError;
 use crate::sys::in_parallel;
 

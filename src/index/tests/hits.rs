@@ -1,8 +1,8 @@
 //! Tests of finding places in conversations.
 
 use super::*;
+use crate::conversation::Field;
 use crate::index::{Hit, Pattern, Query, Search};
-use crate::record::Field;
 
 fn words(text: &str) -> Query {
     Query::new(Pattern::Words(Search::parse(text).unwrap()))

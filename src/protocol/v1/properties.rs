@@ -5,10 +5,10 @@ use serde_json::Value;
 
 use super::tests::TABLE;
 use super::*;
+use crate::conversation::{Transcript, TranscriptEntry};
 use crate::protocol::v2::V2View;
 use crate::protocol::v2::fold::bare;
 use crate::protocol::v2::table::TABLE as OF_VERSION_1;
-use crate::record::transcript::{Transcript, TranscriptEntry};
 use crate::replay::live_line;
 use crate::replay::properties::any_item;
 use crate::replay::tests::{Item, exact, replay, update};

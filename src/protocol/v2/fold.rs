@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
+use crate::conversation::{Transcript, TranscriptEntry};
 use crate::json;
 use crate::protocol::Role;
-use crate::record::transcript::{Transcript, TranscriptEntry};
 
 use super::{modes, plan};
 

@@ -2,7 +2,7 @@
 //!
 //! A client of version 2 puts a chunk into the message with its id; a client of version 1 puts it
 //! where it arrives. So that both show the same order, a message here is a run of chunks of one
-//! role, as in `record::transcript`. Nearly every run already has its own id. A run without an id
+//! role, as in `conversation::transcript`. Nearly every run already has its own id. A run without an id
 //! is named by its turn and number, and a run with the id of an earlier run gets a number as
 //! suffix. The ids depend only on the lines before, so they are deterministic.
 

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::fold::{Fold, bare};
 use super::table::TABLE;
 use super::*;
-use crate::record::transcript::{Transcript, TranscriptEntry};
+use crate::conversation::{Transcript, TranscriptEntry};
 use crate::record::{Kind, Record};
 use crate::replay::properties::any_item;
 use crate::replay::tests::{Item, exact, replay, update};

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::V2View;
 use super::fold::{Fold, bare};
-use crate::record::transcript::Transcript;
+use crate::conversation::Transcript;
 use crate::replay::live_line;
 
 /// Updates of version 1 and their conversions. An empty one means unchanged.

@@ -4,10 +4,11 @@ use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use crate::conversation::TurnPosition;
 use crate::engine::AgentListQuery;
 use crate::history::entry::{entry, messages};
 use crate::history::query::{Begin, TurnsQuery};
-use crate::history::{TurnPosition, TurnsError, count, page};
+use crate::history::{TurnsError, count, page};
 use crate::json::string_member;
 use crate::server::error::{self, Error};
 use crate::session::{Deps, Refusal, Registry, Reply, Request as SessionRequest};

@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::conversation::Field;
 use crate::index::{Archived, Catalog, Filter, Hit, HitsError, ListError, Pattern, Query, Search};
 use crate::protocol::meta::SEARCH_MODES;
-use crate::record::Field;
 use crate::server::error::{self, Error};
 use crate::session::{Deps, Refusal};
 use crate::sys::Timestamp;

@@ -1,9 +1,9 @@
 //! Payloads that are any text at all: folded, titled, replayed.
 
 use proptest::prelude::*;
+use rejoin::conversation::Transcript;
 use rejoin::protocol::v2::HEAD_V2;
 use rejoin::record::title::title;
-use rejoin::record::transcript::Transcript;
 use rejoin::record::{Kind, OpenCalls, Record};
 use rejoin::replay::{Options, Replay, live_line, live_params_line};
 

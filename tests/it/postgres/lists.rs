@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use rejoin::conversation::Field;
 use rejoin::index::{Archived, Catalog, Filter, Order, Pattern, Query, Search, SessionPage};
 use rejoin::record::metadata::MetadataChange;
-use rejoin::record::{AgentSessionId, Field, Kind};
+use rejoin::record::{AgentSessionId, Kind};
 use rejoin::store::{Durability, Store, Sync};
 use rejoin::sys::{SessionId, Sys};
 use serde_json::json;

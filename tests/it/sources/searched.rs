@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use rejoin::conversation::SearchText;
 use rejoin::index::{Catalog, Pattern, Query};
-use rejoin::record::search_text::SearchText;
 use rejoin::sources::{LiveSources, SOURCES};
 use rejoin::store::{Durability, Store};
 use rejoin::sys::{SessionId, Sys};

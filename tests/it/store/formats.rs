@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use rejoin::conversation::Transcript;
 use rejoin::protocol::v2::V2View;
 use rejoin::record::Kind;
-use rejoin::record::transcript::Transcript;
 use rejoin::replay::{Options, Replay};
 use rejoin::store::Store;
 use rejoin::sys::SessionId;

@@ -4,7 +4,7 @@ use super::imports::{Module, cycles, folders, graph};
 use super::tree::SourceFile;
 
 /// The folders of `src`, from the top of the program to the bottom.
-pub(crate) const ORDER: [&str; 19] = [
+pub(crate) const ORDER: [&str; 20] = [
     "cli",
     "mcp",
     "server",
@@ -17,6 +17,7 @@ pub(crate) const ORDER: [&str; 19] = [
     "sources",
     "index",
     "store",
+    "conversation",
     "record",
     "transport",
     "protocol",

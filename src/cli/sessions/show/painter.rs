@@ -10,12 +10,12 @@ use crate::cli::term::{
     AGENT, BAD, FAINT, GOOD, ID, Look, PLAIN, STRONG, StyledLine, USER, WAITING, count, markdown,
     of_sign, width, wrap,
 };
+use crate::conversation::TranscriptEntry;
 use crate::engine::known::title as title_of;
 use crate::export::diff;
 use crate::export::parts::{ConversationPart, PartEntries};
 use crate::export::plain::{one_line, plain};
 use crate::protocol::Role;
-use crate::record::transcript::TranscriptEntry;
 use crate::sys::Timestamp;
 
 /// Prose is not wider than this: long lines are hard to read.

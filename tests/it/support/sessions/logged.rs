@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use rejoin::conversation::Transcript;
 use rejoin::record::Kind;
-use rejoin::record::transcript::Transcript;
 use rejoin::store::{Scan, Store, StoreError};
 use rejoin::sys::SessionId;
 use serde_json::{Value, json};

@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use rejoin::conversation::Transcript;
 use rejoin::protocol::UpdateKind;
-use rejoin::record::transcript::Transcript;
 use serde_json::{Value, json};
 
 use super::client::{Answer, place};

@@ -1,7 +1,7 @@
 //! What a person sees of a session, and whether a replay shows all of it.
 
+use rejoin::conversation::{Transcript, TranscriptEntry};
 use rejoin::protocol::Role;
-use rejoin::record::transcript::{Transcript, TranscriptEntry};
 use serde_json::Value;
 
 /// Shows a prompt as the client that sent it does. The id is the client's own: it keeps the

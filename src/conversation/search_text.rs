@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use super::excerpt::{Excerpt, KEPT};
 use super::passage::{Field, Passage};
-use super::{InVersion1, Kind, Record};
 use crate::json;
 use crate::protocol::{Role, UpdateKind};
+use crate::record::{InVersion1, Kind, Record};
 
 /// An update of a tool call often repeats what an earlier one said. It is compared with so many
 /// passages before it.

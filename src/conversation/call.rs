@@ -4,7 +4,7 @@ use crate::json;
 
 /// The tool calls of a turn, in the order in which they began.
 #[derive(Debug, Default)]
-pub(super) struct TurnCalls(Vec<CallFields>);
+pub struct TurnCalls(Vec<CallFields>);
 
 #[derive(Debug)]
 struct CallFields {
@@ -19,7 +19,7 @@ impl TurnCalls {
     /// replaces the one before. `null` leaves a field unchanged, except for raw input and output,
     /// where it is a value. `budget` is how many more bytes are allowed, and is reduced. Returns
     /// false if a field was too long.
-    pub(super) fn apply(&mut self, update: &str, budget: &mut usize) -> bool {
+    pub fn apply(&mut self, update: &str, budget: &mut usize) -> bool {
         let bytes = update.as_bytes();
         let id = json::member(bytes, 0, "toolCallId");
         let (Some(id), Some(mut members)) = (id, json::members(bytes, 0)) else {
@@ -63,7 +63,7 @@ impl TurnCalls {
     }
 
     /// The JSON object of the first one.
-    pub(super) fn first(&self) -> Option<String> {
+    pub fn first(&self) -> Option<String> {
         let mut text = String::new();
         self.0.first()?.write(&mut text);
         Some(text)

@@ -9,7 +9,7 @@ use crate::protocol::update::name;
 use crate::protocol::{Role, UpdateKind};
 use crate::record::{InVersion1, Kind, OpenTurns, Record};
 
-use super::place::TurnPosition;
+use super::position::TurnPosition;
 use super::turn::message_id;
 
 /// The beginning of a turn.
@@ -22,9 +22,9 @@ pub struct TurnStart<'a> {
     /// The time of its first record.
     pub at: &'a str,
     /// The position of its first record.
-    pub(super) place: TurnPosition,
+    pub place: TurnPosition,
     /// Whether the turn before it has not ended.
-    pub(super) previous_open: bool,
+    pub previous_open: bool,
 }
 
 /// Receives the turns of a log.
@@ -148,7 +148,7 @@ impl TurnSplitter {
 
     /// The number of the turn that an `end` ends. `None` for a turn that began before the first
     /// record that was read.
-    pub(super) fn ended(&mut self, record: &Record<'_>) -> Option<u64> {
+    pub fn ended(&mut self, record: &Record<'_>) -> Option<u64> {
         let ended = self.open.end(record.id);
         match record.id {
             Some(_) => ended.first().copied(),
@@ -158,7 +158,7 @@ impl TurnSplitter {
     }
 
     /// Begins the answer to the last prompt, if nothing of it is in the log.
-    pub(super) fn finish(&mut self, sink: &mut dyn TurnSink) -> ControlFlow<()> {
+    pub fn finish(&mut self, sink: &mut dyn TurnSink) -> ControlFlow<()> {
         let mut converted = std::mem::take(&mut self.converted);
         let (mut flow, begun) = (ControlFlow::Continue(()), self.begun);
         converted.finish(&mut |record| {
@@ -174,12 +174,12 @@ impl TurnSplitter {
     }
 
     /// How many turns have begun, with those before the first record.
-    pub(super) fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.next
     }
 
     /// Whether the turn of this number has not ended.
-    pub(super) fn is_open(&self, number: u64) -> bool {
+    pub fn is_open(&self, number: u64) -> bool {
         self.open.iter().any(|(_, open)| *open == number)
     }
 

@@ -11,12 +11,12 @@ use crate::sys::SessionId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TurnPosition {
     /// How many turns come before the one at `offset`.
-    pub(super) turn: u64,
+    pub turn: u64,
     /// The byte offset in the log where its first record begins.
-    pub(super) offset: u64,
+    pub offset: u64,
     /// Whether the turn after that one is meant. An answer may be empty and have no record, so it
     /// is found by its prompt.
-    pub(super) next: bool,
+    pub next: bool,
 }
 
 impl TurnPosition {

@@ -3,12 +3,12 @@
 use crate::json::{self, Object};
 use crate::protocol::{Role, UpdateKind};
 
-use super::block::MessageContent;
 use super::call::TurnCalls;
+use super::message::MessageContent;
 
 /// A turn, as far as its records have been read.
 #[derive(Debug)]
-pub(super) struct TurnFold {
+pub struct TurnFold {
     role: Role,
     at: String,
     message_id: Option<String>,
@@ -25,7 +25,7 @@ pub(super) struct TurnFold {
 
 impl TurnFold {
     /// A turn that began at this time, in a record's format. It holds at most `longest` bytes.
-    pub(super) fn new(role: Role, at: &str, longest: usize) -> Self {
+    pub fn new(role: Role, at: &str, longest: usize) -> Self {
         Self {
             role,
             at: at.to_owned(),
@@ -41,7 +41,7 @@ impl TurnFold {
     }
 
     /// Adds the blocks of a prompt.
-    pub(super) fn prompt(&mut self, id: Option<&str>, payload: &str) {
+    pub fn prompt(&mut self, id: Option<&str>, payload: &str) {
         self.message_id = id.map(|id| format!("\"{id}\""));
         let bytes = payload.as_bytes();
         let Some(mut blocks) = json::member_elements(bytes, 0, "prompt") else {
@@ -55,12 +55,12 @@ impl TurnFold {
     }
 
     /// The speaker.
-    pub(super) fn role(&self) -> Role {
+    pub fn role(&self) -> Role {
         self.role
     }
 
     /// Adds an update.
-    pub(super) fn update(&mut self, kind: UpdateKind, update: &str) {
+    pub fn update(&mut self, kind: UpdateKind, update: &str) {
         let bytes = update.as_bytes();
         match kind {
             UpdateKind::Chunk(role) => {
@@ -104,12 +104,12 @@ impl TurnFold {
     }
 
     /// Adds the payload of the record that ended it: a stop reason, an error or an interruption.
-    pub(super) fn end(&mut self, payload: &str) {
+    pub fn end(&mut self, payload: &str) {
         payload.clone_into(&mut self.end);
     }
 
     /// The JSON object behind a text.
-    pub(super) fn write(&self, text: String) -> String {
+    pub fn write(&self, text: String) -> String {
         let role = match self.role {
             Role::User => "user",
             Role::Agent | Role::Thought => "assistant",
@@ -140,7 +140,7 @@ impl TurnFold {
 }
 
 /// The members that say how a turn ended, of the payload of the record that ended it.
-pub(super) fn end_members(payload: &str) -> Vec<(&'static str, &str)> {
+pub fn end_members(payload: &str) -> Vec<(&'static str, &str)> {
     let names = ["stopReason", "error", "interrupted"].into_iter();
     names
         .filter_map(|name| Some((name, json::text_member(payload, name)?)))

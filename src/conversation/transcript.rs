@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{Kind, Record};
 use crate::json;
 use crate::protocol::{Role, UpdateKind};
+use crate::record::{Kind, Record};
 
 /// A conversation after a number of updates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
