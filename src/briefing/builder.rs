@@ -6,9 +6,9 @@
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-use crate::conversation::{TurnPosition, TurnSink, TurnSplitter, TurnStart};
+use crate::conversation::{Entry, TurnPosition, TurnSink, TurnSplitter, TurnStart};
 use crate::json::{text_elements, text_member};
-use crate::protocol::{Role, UpdateKind};
+use crate::protocol::Role;
 use crate::record::header::Implementation;
 use crate::record::{Kind, Record};
 
@@ -289,15 +289,14 @@ impl TurnSink for BriefingTurns {
         self.current.prompt(payload);
     }
 
-    fn update(&mut self, kind: UpdateKind, update: &str) {
-        match kind {
-            UpdateKind::Chunk(Role::Agent) | UpdateKind::ToolCall | UpdateKind::ToolCallUpdate => {
-                self.current.agent = self.answering();
-            }
-            UpdateKind::Plan => self.plan = plan(update),
-            _ => {}
+    fn entry(&mut self, entry: &Entry<'_>) {
+        match entry {
+            Entry::Chunk(chunk) if chunk.role != Role::Agent => {}
+            Entry::Chunk(_) | Entry::Call(_) => self.current.agent = self.answering(),
+            Entry::Plan(entries) => self.plan = plan(entries),
+            Entry::Other => {}
         }
-        self.current.update(kind, update);
+        self.current.entry(entry);
     }
 
     fn end(&mut self, number: u64, payload: &str) {
@@ -311,14 +310,16 @@ impl TurnSink for BriefingTurns {
 }
 
 /// The entries of a plan, as lines.
-fn plan(update: &str) -> Vec<String> {
-    let entries = text_elements(text_member(update, "entries").unwrap_or_default());
+fn plan(entries: &str) -> Vec<String> {
     let line = |entry: &str| {
         let content = short_member(entry, "content", PLAN_LINE)?;
         let status = short_member(entry, "status", NAME).unwrap_or_default();
         Some(format!("{status}: {content}"))
     };
-    entries.filter_map(line).take(PLAN_LINES).collect()
+    text_elements(entries)
+        .filter_map(line)
+        .take(PLAN_LINES)
+        .collect()
 }
 
 #[cfg(test)]

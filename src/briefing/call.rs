@@ -1,10 +1,11 @@
 //! A tool call in short: one line about the call, a part of its result, and its changes.
 
-use crate::json::{self, text_elements, text_member};
+use crate::conversation::CallUpdate;
+use crate::json::{self, text_body, text_elements, text_member};
 use crate::text::{ReplacedLines, shortened};
 
 use super::steps::Step;
-use super::text::{Clip, block_name, block_text, line, short, short_member, string_body};
+use super::text::{Clip, block_name, block_text, line, short, short_member};
 
 /// The longest title or path, in characters.
 const TITLE: usize = 160;
@@ -69,20 +70,15 @@ impl BriefingCall {
         }
     }
 
-    /// Applies a `tool_call` or a `tool_call_update`: each member that is given replaces the one
-    /// before.
-    pub(super) fn update(&mut self, update: &str) {
+    /// Applies an update: each member that is given replaces the one before.
+    pub(super) fn update(&mut self, update: &CallUpdate<'_>) {
         let put = |to: &mut Option<String>, value: Option<String>| {
             if value.is_some() {
                 *to = value;
             }
         };
-        let Some(mut members) = json::members(update.as_bytes(), 0) else {
-            return;
-        };
-        while let Some(member) = members.member() {
-            let value = &update[member.value];
-            match &update[member.key] {
+        for (name, value) in update.members() {
+            match name {
                 _ if value == "null" => {}
                 "title" => put(&mut self.title, short(value, TITLE)),
                 "kind" => put(&mut self.kind, short(value, WORD)),
@@ -97,7 +93,7 @@ impl BriefingCall {
                 }
                 "_meta" => {
                     if let Some(data) = text_member(value, "terminal_output")
-                        .and_then(|output| string_body(text_member(output, "data")?))
+                        .and_then(|output| text_body(text_member(output, "data")?))
                     {
                         self.terminal.push_escaped(data);
                     }
@@ -123,12 +119,12 @@ impl BriefingCall {
             "output",
             "text",
         ];
-        let text = |name| text_member(value, name).and_then(string_body);
+        let text = |name| text_member(value, name).and_then(text_body);
         let text = names
             .into_iter()
             .filter_map(text)
             .find(|text| !text.is_empty());
-        let text = text.or_else(|| string_body(value).filter(|text| !text.is_empty()));
+        let text = text.or_else(|| text_body(value).filter(|text| !text.is_empty()));
         let Some(text) = text else {
             return line(value, self.most / SHORTER);
         };
@@ -141,7 +137,7 @@ impl BriefingCall {
         self.changes.clear();
         self.result = Clip::new(self.most);
         for item in text_elements(content) {
-            if text_member(item, "type").and_then(string_body) == Some("diff") {
+            if text_member(item, "type").and_then(text_body) == Some("diff") {
                 if self.changes.len() < PATHS
                     && let Some(path) = short_member(item, "path", TITLE)
                 {
@@ -309,7 +305,7 @@ fn exit_code(result: &str) -> Option<String> {
 
 /// The change to a file, in short.
 fn change(diff: &str) -> String {
-    let side = |key| string_body(text_member(diff, key)?);
+    let side = |key| text_body(text_member(diff, key)?);
     let new = side("newText").unwrap_or_default();
     let Some(old) = side("oldText") else {
         return format!("a new file of {} bytes", new.len());
@@ -357,7 +353,7 @@ mod tests {
     fn call(updates: &[&str]) -> BriefingCall {
         let mut call = BriefingCall::default();
         for update in updates {
-            call.update(update);
+            call.update(&CallUpdate::of(update));
         }
         call
     }

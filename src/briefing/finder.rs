@@ -2,8 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use crate::conversation::{TurnPosition, TurnSink, TurnSplitter, TurnStart};
-use crate::protocol::{Role, UpdateKind};
+use crate::conversation::{Entry, TurnPosition, TurnSink, TurnSplitter, TurnStart};
+use crate::protocol::Role;
 use crate::record::Record;
 
 use super::turn::BriefingTurn;
@@ -69,8 +69,8 @@ impl TurnSink for FinderTurns {
         self.current.prompt(payload);
     }
 
-    fn update(&mut self, kind: UpdateKind, update: &str) {
-        self.current.update(kind, update);
+    fn entry(&mut self, entry: &Entry<'_>) {
+        self.current.entry(entry);
     }
 
     fn end(&mut self, _number: u64, _payload: &str) {}

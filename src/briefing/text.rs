@@ -1,6 +1,6 @@
 //! Text for a briefing: of bounded length, taken out of JSON, and descriptions of other content.
 
-use crate::json::{self, text_member};
+use crate::json::{self, text_body, text_member};
 use crate::text::shortened;
 
 /// The longest type or name, in characters.
@@ -132,15 +132,10 @@ impl Clip {
     }
 }
 
-/// The text between the quotes of a JSON string, still escaped.
-pub(super) fn string_body(value: &str) -> Option<&str> {
-    value.get(json::string_body(value.as_bytes(), &(0..value.len()))?)
-}
-
 /// A JSON string, or the JSON of another value, on one line of at most `chars` characters. `None`
 /// if nothing is left.
 pub(super) fn line(value: &str, chars: usize) -> Option<String> {
-    let body = string_body(value);
+    let body = text_body(value);
     let text = body.unwrap_or(value);
     // A character takes at most two escapes of six bytes.
     let most = chars.saturating_mul(12).saturating_add(64);
@@ -155,7 +150,7 @@ pub(super) fn line(value: &str, chars: usize) -> Option<String> {
 /// A JSON string on one line of at most `chars` characters. `None` for other values, and if nothing
 /// is left.
 pub(super) fn short(value: &str, chars: usize) -> Option<String> {
-    string_body(value)?;
+    text_body(value)?;
     line(value, chars)
 }
 
@@ -167,8 +162,8 @@ pub(super) fn short_member(object: &str, key: &str, chars: usize) -> Option<Stri
 
 /// The text of a content block, still escaped, if it is a text block.
 pub(super) fn block_text(block: &str) -> Option<&str> {
-    let kind = text_member(block, "type").and_then(string_body);
-    string_body(text_member(block, "text")?).filter(|_| kind == Some("text"))
+    let kind = text_member(block, "type").and_then(text_body);
+    text_body(text_member(block, "text")?).filter(|_| kind == Some("text"))
 }
 
 /// A description of a content block that is not text: its type, size and origin.
@@ -192,7 +187,7 @@ pub(super) fn block_name(block: &str) -> String {
 
 /// The size of a medium or a file, in bytes.
 fn media_size(of: &str) -> Option<usize> {
-    let body = |key| string_body(text_member(of, key)?);
+    let body = |key| text_body(text_member(of, key)?);
     // Four characters of Base64 encode three bytes.
     let decoded = |base64: &str| base64.trim_end_matches('=').len() * 3 / 4;
     (body("data").or_else(|| body("blob")).map(decoded)).or_else(|| Some(body("text")?.len()))

@@ -3,14 +3,13 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
-use crate::json::{text_elements, text_member};
-use crate::protocol::update::call_id;
-use crate::protocol::{Role, UpdateKind};
+use crate::conversation::{CallUpdate, Chunk, Entry, TurnEnd, prompt_blocks};
+use crate::protocol::Role;
 use crate::text::shortened;
 
 use super::call::BriefingCall;
 use super::steps::{Step, Trail};
-use super::text::{Clip, block_name, block_text, short_member};
+use super::text::{Clip, block_name, block_text};
 
 /// The overhead of each item in a turn, besides its text, in bytes.
 const OVERHEAD: usize = 96;
@@ -24,8 +23,8 @@ const REPLY: usize = 800;
 const WORDS: usize = 240;
 /// The beginning of the program's own messages: the agent did not say them.
 const NOTE: &str = "[rejoin] ";
-/// The longest error that is shown, and the longest id of a message, in characters.
-const ERROR: usize = 300;
+/// The longest description of how a turn ended, in characters.
+const WORDS_OF_END: usize = 320;
 
 /// An item of a turn.
 #[derive(Clone, Debug)]
@@ -94,20 +93,10 @@ pub(super) enum BriefingTurnEnd {
 impl BriefingTurnEnd {
     /// Reads the payload of an `end` record.
     pub(super) fn of(payload: &str) -> Self {
-        if text_member(payload, "stopReason").is_some() {
-            return match short_member(payload, "stopReason", ERROR).as_deref() {
-                Some("end_turn") | None => Self::Normal,
-                Some("cancelled") => Self::Other("the user cancelled this turn".to_owned()),
-                Some("refusal") => Self::Other("the agent refused to go on".to_owned()),
-                Some(reason) => Self::Other(format!("this turn was stopped: {reason}")),
-            };
+        match TurnEnd::of(payload).note() {
+            Some(words) => Self::Other(shortened(&words, WORDS_OF_END)),
+            None => Self::Normal,
         }
-        if let Some(error) = text_member(payload, "error") {
-            let message = short_member(error, "message", ERROR);
-            let message = message.map_or_else(String::new, |message| format!(": {message}"));
-            return Self::Other(format!("this turn failed{message}"));
-        }
-        Self::Other("this turn was interrupted".to_owned())
     }
 
     fn each_text(&self, visit: &mut dyn FnMut(&str)) {
@@ -143,8 +132,8 @@ pub(super) struct BriefingTurn {
     calls: HashMap<u64, u64>,
     /// How many items were dropped before the first that is kept.
     dropped: u64,
-    /// The message that the last text belongs to.
-    message: Option<String>,
+    /// The JSON text of the id of the last message that had one; empty before that.
+    message: String,
     /// The steps of calls that were dropped.
     trail: Trail,
     /// If only some items are read: which.
@@ -209,26 +198,29 @@ impl BriefingTurn {
 
     /// Adds the blocks of a `prompt` record.
     pub(super) fn prompt(&mut self, payload: &str) {
-        for block in text_elements(text_member(payload, "prompt").unwrap_or_default()) {
+        for block in prompt_blocks(payload) {
             self.add_user_block(block);
         }
     }
 
-    /// Adds an update.
-    pub(super) fn update(&mut self, kind: UpdateKind, update: &str) {
-        match kind {
-            UpdateKind::Chunk(Role::User) => self.add_user_chunk(update),
-            UpdateKind::Chunk(Role::Agent) => self.add_chunk(update),
-            UpdateKind::ToolCall | UpdateKind::ToolCallUpdate => self.add_call(update),
-            _ => {}
+    /// Adds what an update adds to the turn.
+    pub(super) fn entry(&mut self, entry: &Entry<'_>) {
+        match entry {
+            Entry::Chunk(chunk) => match chunk.role {
+                Role::User => self.add_user_chunk(chunk),
+                Role::Agent => self.add_chunk(chunk),
+                Role::Thought => {}
+            },
+            Entry::Call(update) => self.add_call(update),
+            Entry::Plan(_) | Entry::Other => {}
         }
     }
 
     /// Adds a chunk of the user's message, from a conversation that was held elsewhere.
-    fn add_user_chunk(&mut self, update: &str) {
+    fn add_user_chunk(&mut self, chunk: &Chunk<'_>) {
         // The log has no end of a turn that was held elsewhere.
         self.end = BriefingTurnEnd::Normal;
-        let content = text_member(update, "content").unwrap_or_default();
+        let content = chunk.content().unwrap_or_default();
         if let (Some(Item::Text(clip)), Some(text)) = (self.user.last_mut(), block_text(content)) {
             let before = clip.len();
             clip.push_escaped(text);
@@ -239,19 +231,18 @@ impl BriefingTurn {
     }
 
     /// Adds a chunk of the agent's message.
-    fn add_chunk(&mut self, update: &str) {
-        let Some(content) = text_member(update, "content").filter(|content| *content != "null")
-        else {
+    fn add_chunk(&mut self, chunk: &Chunk<'_>) {
+        let Some(content) = chunk.content() else {
             return;
         };
-        let id = short_member(update, "messageId", ERROR);
-        let is_next = id.is_none() || self.message.is_none() || id == self.message;
-        let text = block_text(content);
-        if text.is_some_and(|text| text.starts_with(NOTE)) && (id.is_none() || id != self.message) {
+        let (id, text) = (chunk.message, block_text(content));
+        let is_next = id.is_empty() || self.message.is_empty() || id == self.message;
+        let is_same = !id.is_empty() && id == self.message;
+        if !is_same && text.is_some_and(|text| text.starts_with(NOTE)) {
             return;
         }
-        if id.is_some() && text.is_some() {
-            self.message = id;
+        if !id.is_empty() && text.is_some() {
+            id.clone_into(&mut self.message);
         }
         match (self.items.back_mut(), text) {
             (Some(Item::Text(clip)), Some(text)) if is_next => {
@@ -268,9 +259,9 @@ impl BriefingTurn {
         }
     }
 
-    /// Adds a `tool_call` or a `tool_call_update`.
-    fn add_call(&mut self, update: &str) {
-        let id = call_id(update.as_bytes()).unwrap_or_default();
+    /// Begins a tool call, or updates one.
+    fn add_call(&mut self, update: &CallUpdate<'_>) {
+        let id = update.id().unwrap_or_default();
         let id = BuildHasherDefault::<DefaultHasher>::default().hash_one(id);
         let known = (self.calls.get(&id)).and_then(|index| index.checked_sub(self.dropped));
         let known = known.and_then(|index| usize::try_from(index).ok());

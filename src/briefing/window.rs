@@ -2,8 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use crate::conversation::{TurnPosition, TurnSink, TurnSplitter, TurnStart};
-use crate::protocol::{Role, UpdateKind};
+use crate::conversation::{Entry, TurnPosition, TurnSink, TurnSplitter, TurnStart};
+use crate::protocol::Role;
 use crate::record::Record;
 
 use super::lines::{BriefingLines, Detail, free_mark};
@@ -187,9 +187,9 @@ impl TurnSink for WindowTurns {
         }
     }
 
-    fn update(&mut self, kind: UpdateKind, update: &str) {
+    fn entry(&mut self, entry: &Entry<'_>) {
         if let Some(turn) = self.current() {
-            turn.update(kind, update);
+            turn.entry(entry);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Tool calls as text: all updates of a call applied to it, each field verbatim.
 
-use crate::json;
+use super::entry::CallUpdate;
 
 /// The tool calls of a turn, in the order in which they began.
 #[derive(Debug, Default)]
@@ -8,29 +8,24 @@ pub struct TurnCalls(Vec<CallFields>);
 
 #[derive(Debug)]
 struct CallFields {
-    /// The JSON text of its id.
-    id: String,
+    /// Its id, unescaped.
+    id: Vec<u8>,
     /// Names of fields, still escaped, and values.
     fields: Vec<(String, String)>,
 }
 
 impl TurnCalls {
-    /// Applies a `tool_call` or `tool_call_update` as the protocol specifies: a field that is given
-    /// replaces the one before. `null` leaves a field unchanged, except for raw input and output,
-    /// where it is a value. `budget` is how many more bytes are allowed, and is reduced. Returns
-    /// false if a field was too long.
-    pub fn apply(&mut self, update: &str, budget: &mut usize) -> bool {
-        let bytes = update.as_bytes();
-        let id = json::member(bytes, 0, "toolCallId");
-        let (Some(id), Some(mut members)) = (id, json::members(bytes, 0)) else {
+    /// Applies an update: a field that is given replaces the one before. `budget` is how many more
+    /// bytes are allowed, and is reduced. Returns false if a field was too long.
+    pub fn apply(&mut self, update: &CallUpdate<'_>, budget: &mut usize) -> bool {
+        let Some(id) = update.id() else {
             return true;
         };
-        let id = &update[id];
-        let at = self.0.iter().position(|call| call.id == id);
+        let at = self.0.iter().position(|call| call.id == *id);
         let at = at.unwrap_or_else(|| {
             let fields = Vec::new();
             self.0.push(CallFields {
-                id: id.to_owned(),
+                id: id.into_owned(),
                 fields,
             });
             self.0.len() - 1
@@ -39,12 +34,8 @@ impl TurnCalls {
             return true;
         };
         let mut whole = true;
-        while let Some(member) = members.member() {
-            let (name, value) = (&update[member.key], &update[member.value]);
-            let raw = matches!(name, "rawInput" | "rawOutput");
-            if name != "sessionUpdate" && (raw || value != "null") {
-                whole &= call.set(name, value, budget);
-            }
+        for (name, value) in update.members() {
+            whole &= call.set(name, value, budget);
         }
         whole
     }
@@ -114,7 +105,7 @@ mod tests {
             r#"{"sessionUpdate":"tool_call_update","status":"completed","toolCallId":"a","content":[2,3],"title":null,"rawInput":null}"#,
             r#"{"sessionUpdate":"tool_call_update"}"#,
         ] {
-            assert!(calls.apply(update, &mut budget));
+            assert!(calls.apply(&CallUpdate::of(update), &mut budget));
         }
         assert_eq!(
             array(&calls),
@@ -126,13 +117,16 @@ mod tests {
     fn a_field_beyond_the_budget_stays_as_it_was() {
         let mut calls = TurnCalls::default();
         let mut budget = 20;
-        assert!(calls.apply(r#"{"toolCallId":"a","x":"12345678"}"#, &mut budget));
-        assert_eq!(budget, 7);
-        assert!(!calls.apply(
-            r#"{"toolCallId":"a","x":"12345678901234567890"}"#,
+        assert!(calls.apply(
+            &CallUpdate::of(r#"{"toolCallId":"a","x":"12345678"}"#),
             &mut budget
         ));
-        assert!(calls.apply(r#"{"toolCallId":"a","x":1}"#, &mut budget));
+        assert_eq!(budget, 7);
+        assert!(!calls.apply(
+            &CallUpdate::of(r#"{"toolCallId":"a","x":"12345678901234567890"}"#),
+            &mut budget
+        ));
+        assert!(calls.apply(&CallUpdate::of(r#"{"toolCallId":"a","x":1}"#), &mut budget));
         assert_eq!(budget, 16);
         assert_eq!(array(&calls), r#"[{"toolCallId":"a","x":1}]"#);
     }

@@ -1,7 +1,6 @@
 //! The beginning and the end of a long text in JSON.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 
 use crate::json::{self, split};
 
@@ -14,12 +13,11 @@ const ENCODED: usize = 256;
 
 /// Collects strings of a payload, one on each line.
 pub(super) struct Excerpt<'a> {
-    payload: &'a str,
     /// Whether everything is kept.
     whole: bool,
     text: String,
     /// The strings, still escaped, that follow `text`, as far as they may be the end.
-    last: VecDeque<Range<usize>>,
+    last: VecDeque<&'a str>,
     last_len: usize,
     /// Whether the first of them continues the last line of `text`.
     continues: bool,
@@ -27,9 +25,8 @@ pub(super) struct Excerpt<'a> {
 
 impl<'a> Excerpt<'a> {
     /// An empty one. `whole` is whether everything is to be kept.
-    pub(super) fn new(payload: &'a str, whole: bool) -> Self {
+    pub(super) fn new(whole: bool) -> Self {
         Self {
-            payload,
             whole,
             text: String::new(),
             last: VecDeque::new(),
@@ -43,64 +40,56 @@ impl<'a> Excerpt<'a> {
         self.text.is_empty()
     }
 
-    /// Where a member of the object at `at` is in the payload.
-    pub(super) fn find(&self, at: usize, name: &str) -> Option<Range<usize>> {
-        json::member(self.payload.as_bytes(), at, name)
-    }
-
-    /// Adds the member of the object at `at`, if it is a string.
-    pub(super) fn member(&mut self, at: usize, name: &str) {
-        let value = self.find(at, name);
-        let bytes = self.payload.as_bytes();
-        if let Some(body) = value.and_then(|value| json::string_body(bytes, &value)) {
+    /// Adds the member of an object, if it is a string.
+    pub(super) fn member(&mut self, object: &'a str, name: &str) {
+        if let Some(body) = json::text_member(object, name).and_then(json::text_body) {
             self.string(body);
         }
     }
 
     /// Adds all strings in a value but the names of members and encoded data.
-    pub(super) fn strings_in(&mut self, value: Range<usize>) {
-        let bytes = &self.payload.as_bytes()[..value.end];
-        let mut at = value.start;
+    pub(super) fn strings_in(&mut self, value: &'a str) {
+        let bytes = value.as_bytes();
+        let mut at = 0;
         while let Some(quote) = memchr::memchr(b'"', &bytes[at..]) {
             let start = at + quote;
             let Some(end) = json::string_end(bytes, start) else {
                 return;
             };
             at = end;
-            let body = start + 1..end - 1;
             let is_name = bytes.get(json::skip_space(bytes, end)) == Some(&b':');
-            if !is_name && !is_encoded(&bytes[body.clone()]) {
+            let body = &value[start + 1..end - 1];
+            if !is_name && !is_encoded(body.as_bytes()) {
                 self.string(body);
             }
         }
     }
 
-    /// Adds the string whose body is here.
-    pub(super) fn string(&mut self, body: Range<usize>) {
-        let bytes = &self.payload.as_bytes()[body.clone()];
-        if bytes.is_empty() {
+    /// Adds the string with this body.
+    pub(super) fn string(&mut self, body: &'a str) {
+        if body.is_empty() {
             return;
         }
         if self.whole {
-            return line(&mut self.text, &self.payload[body]);
+            return line(&mut self.text, body);
         }
         let room = KEPT.saturating_sub(self.text.len());
         if room == 0 || !self.last.is_empty() {
             return self.keep(body);
         }
-        let cut = body.start + split::floor(bytes, room);
-        line(&mut self.text, &self.payload[body.start..cut]);
-        if cut < body.end {
+        let (begin, rest) = body.split_at(split::floor(body.as_bytes(), room));
+        line(&mut self.text, begin);
+        if !rest.is_empty() {
             self.continues = true;
-            self.keep(cut..body.end);
+            self.keep(rest);
         }
     }
 
     /// Keeps a string in case that it is the end.
-    fn keep(&mut self, body: Range<usize>) {
+    fn keep(&mut self, body: &'a str) {
         self.last_len += body.len();
         self.last.push_back(body);
-        while let Some(first) = self.last.front().map(Range::len)
+        while let Some(first) = self.last.front().map(|first| first.len())
             && self.last_len - first >= KEPT
         {
             self.last_len -= first;
@@ -115,14 +104,14 @@ impl<'a> Excerpt<'a> {
             let extra = self.last_len.saturating_sub(KEPT);
             if extra > 0 {
                 // Only the first is longer than what is kept of all.
-                body.start += split::ceil(&self.payload.as_bytes()[body.clone()], extra);
+                body = &body[split::ceil(body.as_bytes(), extra)..];
                 self.last_len = 0;
                 self.continues = false;
             }
             if std::mem::take(&mut self.continues) {
-                self.text.push_str(&json::unescaped(&self.payload[body]));
+                self.text.push_str(&json::unescaped(body));
             } else {
-                line(&mut self.text, &self.payload[body]);
+                line(&mut self.text, body);
             }
         }
         self.text
@@ -149,8 +138,8 @@ mod tests {
     use super::*;
 
     fn excerpt(value: &str, whole: bool) -> String {
-        let mut excerpt = Excerpt::new(value, whole);
-        excerpt.strings_in(0..value.len());
+        let mut excerpt = Excerpt::new(whole);
+        excerpt.strings_in(value);
         excerpt.text()
     }
 

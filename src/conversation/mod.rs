@@ -1,10 +1,12 @@
 //! Reads a log as a conversation: its turns, messages and tool calls, as text and in bounded memory.
 //!
-//! Whoever shows, summarizes or searches conversations visits what this folder reads.
+//! Pages of turns, briefings, exports and the search are made from what this folder reads.
 
-mod message;
 mod call;
+mod end;
+mod entry;
 mod excerpt;
+mod message;
 mod passage;
 mod position;
 mod render;
@@ -14,9 +16,11 @@ mod transcript;
 mod turn;
 
 pub use call::TurnCalls;
+pub use end::{TurnEnd, end_members};
+pub use entry::{CallUpdate, Chunk, Entry, prompt_blocks, update_in};
 pub use passage::{Field, Passage};
 pub use position::TurnPosition;
 pub use search_text::SearchText;
 pub use splitter::{TurnSink, TurnSplitter, TurnStart};
 pub use transcript::{Transcript, TranscriptEntry};
-pub use turn::{TurnFold, end_members};
+pub use turn::TurnFold;

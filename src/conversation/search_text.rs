@@ -1,8 +1,7 @@
 //! Extracts the searchable text of a log: what was said and thought, what tools were given and what
 //! they returned, titles, and names of files.
 
-use std::ops::Range;
-
+use super::entry::{CallUpdate, Chunk, Entry, prompt_blocks, update_in};
 use super::excerpt::{Excerpt, KEPT};
 use super::passage::{Field, Passage};
 use crate::json;
@@ -20,24 +19,12 @@ pub struct SearchText {
     /// The length of all texts in bytes.
     len: usize,
     /// The subagent, kind and id of the message that the text ends with. Empty between messages.
-    message: Vec<u8>,
+    message: String,
     /// Whether long input and output of tools is kept as a whole.
     whole: bool,
     /// Where the current record begins.
     offset: u64,
     converted: InVersion1,
-}
-
-/// The part of a record that has an update.
-struct RecordUpdate<'a> {
-    record: &'a Record<'a>,
-    /// The session of the subagent that it is about; empty for the user's session.
-    subagent: &'a [u8],
-    /// Where the update begins in the payload.
-    at: usize,
-    kind: UpdateKind,
-    /// The text of a chunk, if it is known.
-    text: Option<Range<usize>>,
 }
 
 impl SearchText {
@@ -62,41 +49,32 @@ impl SearchText {
     }
 
     fn take_record(&mut self, record: &Record<'_>) {
-        let bytes = record.payload.as_bytes();
+        let payload = record.payload;
+        if let Some((subagent, update)) = update_in(record) {
+            let parts = record.parts.filter(|_| update.len() == payload.len());
+            let kind = parts.map_or_else(|| UpdateKind::of(update.as_bytes()), |parts| parts.kind);
+            let text = parts.and_then(|parts| parts.text);
+            match Entry::of(kind, update) {
+                Entry::Chunk(chunk) => {
+                    let text = text.map(|(start, end)| &update[start..end]);
+                    self.chunk(record, subagent.unwrap_or_default(), &chunk, text);
+                }
+                Entry::Call(call) => {
+                    self.message.clear();
+                    self.call(record, &call);
+                }
+                Entry::Plan(_) | Entry::Other => self.message.clear(),
+            }
+            return;
+        }
         match record.kind {
             Kind::Prompt => self.prompt(record),
-            Kind::Update | Kind::Output => {
-                let parts = record.parts;
-                self.update(&RecordUpdate {
-                    record,
-                    subagent: b"",
-                    at: 0,
-                    kind: parts.map_or_else(|| UpdateKind::of(bytes), |parts| parts.kind),
-                    text: parts
-                        .and_then(|parts| parts.text)
-                        .map(|(start, end)| start..end),
-                });
-            }
-            Kind::UpdateParams | Kind::Subagent => {
-                let session = (record.kind == Kind::Subagent)
-                    .then(|| json::member(bytes, 0, "sessionId"))
-                    .flatten();
-                if let Some(update) = json::member(bytes, 0, "update") {
-                    self.update(&RecordUpdate {
-                        record,
-                        subagent: session.map_or(b"", |session| &bytes[session]),
-                        at: update.start,
-                        kind: UpdateKind::of(&bytes[update]),
-                        text: None,
-                    });
-                }
-            }
             Kind::Info => {
                 self.message.clear();
                 // A title that the agent set.
-                let within = json::member(bytes, 0, "update").map_or(0, |update| update.start);
-                let mut text = Excerpt::new(record.payload, true);
-                text.member(within, "title");
+                let mut text = Excerpt::new(true);
+                let update = json::text_member(payload, "update").unwrap_or(payload);
+                text.member(update, "title");
                 self.add(record, Field::Title, None, None, text.text());
             }
             // An end with an id may come within a message of another turn.
@@ -128,123 +106,103 @@ impl SearchText {
 
     fn prompt(&mut self, record: &Record<'_>) {
         self.message.clear();
-        let Some(mut blocks) = json::member_elements(record.payload.as_bytes(), 0, "prompt") else {
-            return;
-        };
-        let mut text = Excerpt::new(record.payload, true);
-        while let Some(content) = blocks.element() {
-            block(&mut text, content.start);
+        let mut text = Excerpt::new(true);
+        for content in prompt_blocks(record.payload) {
+            block(&mut text, content);
         }
         let id = record.id.map(str::to_owned);
         self.add(record, Field::Prompt, id, None, text.text());
     }
 
-    fn update(&mut self, update: &RecordUpdate<'_>) {
-        match update.kind {
-            UpdateKind::Chunk(role) => self.chunk(update, role),
-            kind => {
-                self.message.clear();
-                if kind.is_call() {
-                    self.call(update);
-                }
-            }
-        }
-    }
-
-    fn chunk(&mut self, update: &RecordUpdate<'_>, role: Role) {
-        let payload = update.record.payload;
-        let bytes = payload.as_bytes();
-        let id = json::member(bytes, update.at, "messageId").unwrap_or(0..0);
-        let name = role.chunk().as_bytes();
-        let message = [update.subagent, name, &bytes[id.clone()]].concat();
-        let content = || json::member(bytes, update.at, "content");
-        let text = update.text.clone().or_else(|| {
-            let text = json::member(bytes, content()?.start, "text")?;
-            json::string_body(bytes, &text)
+    /// Adds a chunk of the message of a subagent, or of the session. `text` is its text, if it is
+    /// known.
+    fn chunk(
+        &mut self,
+        record: &Record<'_>,
+        subagent: &str,
+        chunk: &Chunk<'_>,
+        text: Option<&str>,
+    ) {
+        let message = [subagent, chunk.role.chunk(), chunk.message].concat();
+        let text = text.or_else(|| {
+            let text = json::text_member(chunk.content()?, "text")?;
+            json::text_body(text)
         });
         // A word may be split between two chunks of a message.
-        if let Some(text) = &text
+        if let Some(text) = text
             && self.message == message
             && let Some(last) = self.passages.last_mut()
         {
-            let more = json::unescaped(&payload[text.clone()]);
+            let more = json::unescaped(text);
             last.text.push_str(&more);
             self.len += more.len();
             return;
         }
-        let field = match role {
+        let field = match chunk.role {
             Role::User => Field::Prompt,
             Role::Agent => Field::Answer,
             Role::Thought => Field::Thought,
         };
-        let id = json::string_body(bytes, &id).map(|id| json::unescape(&payload[id]));
         let is_text = text.is_some();
-        let text = if let Some(text) = text {
-            json::unescape(&payload[text])
-        } else {
-            let mut text = Excerpt::new(payload, true);
-            if let Some(content) = content() {
-                block(&mut text, content.start);
-            }
-            text.text()
-        };
+        let text = text.map_or_else(
+            || {
+                let mut text = Excerpt::new(true);
+                block(&mut text, chunk.content().unwrap_or_default());
+                text.text()
+            },
+            json::unescape,
+        );
         self.message.clear();
         if is_text && !text.is_empty() {
             self.message = message;
         }
-        self.add(update.record, field, id, None, text);
+        let id = json::text_body(chunk.message).map(json::unescape);
+        self.add(record, field, id, None, text);
     }
 
     /// Adds what an update says about a tool call.
-    fn call(&mut self, update: &RecordUpdate<'_>) {
-        let payload = update.record.payload;
-        let bytes = payload.as_bytes();
-        let Some(mut members) = json::members(bytes, update.at) else {
-            return;
-        };
-        let [mut id, mut title, mut kind, mut locations] = [const { None }; 4];
-        let [mut content, mut input, mut output] = [const { None }; 3];
-        while let Some(member) = members.member() {
-            let place = match &bytes[member.key] {
-                b"toolCallId" => &mut id,
-                b"title" => &mut title,
-                b"kind" => &mut kind,
-                b"locations" => &mut locations,
-                b"content" => &mut content,
-                b"rawInput" => &mut input,
-                b"rawOutput" => &mut output,
+    fn call(&mut self, record: &Record<'_>, update: &CallUpdate<'_>) {
+        let [mut title, mut kind, mut locations] = [""; 3];
+        let [mut content, mut input, mut output] = [""; 3];
+        for (name, value) in update.members() {
+            let place = match name {
+                "title" => &mut title,
+                "kind" => &mut kind,
+                "locations" => &mut locations,
+                "content" => &mut content,
+                "rawInput" => &mut input,
+                "rawOutput" => &mut output,
                 _ => continue,
             };
-            *place = Some(member.value);
+            *place = value;
         }
-        let string = |value: Option<Range<usize>>| {
-            let body = json::string_body(bytes, &value?)?;
-            Some(json::unescape(&payload[body]))
-        };
-        let (id, kind) = (string(id), string(kind));
+        let id = update
+            .id()
+            .map(|id| String::from_utf8_lossy(&id).into_owned());
+        let kind = json::text_body(kind).map(json::unescape);
 
-        let mut tool = Excerpt::new(payload, true);
-        if let Some(body) = title.and_then(|title| json::string_body(bytes, &title)) {
-            tool.string(body);
+        let mut tool = Excerpt::new(true);
+        if let Some(title) = json::text_body(title) {
+            tool.string(title);
         }
-        each(bytes, locations, |location| tool.member(location, "path"));
-
-        let mut given = Excerpt::new(payload, self.whole);
-        if let Some(input) = input {
-            given.strings_in(input);
+        for location in json::text_elements(locations) {
+            tool.member(location, "path");
         }
 
-        let mut returned = Excerpt::new(payload, self.whole);
-        each(bytes, content, |part| {
+        let mut given = Excerpt::new(self.whole);
+        given.strings_in(input);
+
+        let mut returned = Excerpt::new(self.whole);
+        for part in json::text_elements(content) {
             for name in ["path", "newText", "oldText"] {
                 returned.member(part, name);
             }
-            if let Some(content) = json::member(bytes, part, "content") {
-                block(&mut returned, content.start);
+            if let Some(content) = json::text_member(part, "content") {
+                block(&mut returned, content);
             }
-        });
+        }
         // Usually the same again.
-        if let Some(output) = output.filter(|_| returned.is_empty()) {
+        if returned.is_empty() {
             returned.strings_in(output);
         }
 
@@ -254,7 +212,7 @@ impl SearchText {
             (Field::ToolOutput, returned),
         ];
         for (field, text) in texts {
-            self.add(update.record, field, id.clone(), kind.clone(), text.text());
+            self.add(record, field, id.clone(), kind.clone(), text.text());
         }
     }
 
@@ -297,20 +255,12 @@ impl SearchText {
 }
 
 /// Adds the text of a content block, or its name.
-fn block(text: &mut Excerpt<'_>, at: usize) {
+fn block<'a>(text: &mut Excerpt<'a>, block: &'a str) {
     for name in ["text", "title", "name", "uri"] {
-        text.member(at, name);
+        text.member(block, name);
     }
-    if let Some(resource) = text.find(at, "resource") {
-        text.member(resource.start, "uri");
-    }
-}
-
-/// Calls `take` with the position of each element of an array.
-fn each(bytes: &[u8], array: Option<Range<usize>>, mut take: impl FnMut(usize)) {
-    let mut elements = array.and_then(|array| json::elements(bytes, array.start));
-    while let Some(element) = elements.as_mut().and_then(json::Parts::element) {
-        take(element.start);
+    if let Some(resource) = json::text_member(block, "resource") {
+        text.member(resource, "uri");
     }
 }
 

@@ -4,13 +4,12 @@ use std::ops::ControlFlow;
 
 use memchr::memmem;
 
-use crate::json;
 use crate::protocol::update::name;
 use crate::protocol::{Role, UpdateKind};
 use crate::record::{InVersion1, Kind, OpenTurns, Record};
 
+use super::entry::{Entry, update_in};
 use super::position::TurnPosition;
-use super::turn::message_id;
 
 /// The beginning of a turn.
 #[derive(Clone, Copy, Debug)]
@@ -40,8 +39,8 @@ pub trait TurnSink {
     /// The prompt that the current turn consists of, and the id of its message.
     fn prompt(&mut self, id: Option<&str>, payload: &str);
 
-    /// An update that belongs to the current turn.
-    fn update(&mut self, kind: UpdateKind, update: &str);
+    /// What an update adds to the current turn.
+    fn entry(&mut self, entry: &Entry<'_>);
 
     /// The turn of this number has ended, with the payload of this `end` record.
     fn end(&mut self, number: u64, payload: &str);
@@ -126,9 +125,8 @@ impl TurnSplitter {
                 self.open.begin(record.id, self.next);
                 sink.prompt(record.id, payload);
             }
-            Kind::Update | Kind::Output => self.update(payload, offset, sink)?,
-            Kind::UpdateParams => {
-                if let Some(update) = json::text_member(payload, "update") {
+            Kind::Update | Kind::Output | Kind::UpdateParams => {
+                if let Some((_, update)) = update_in(record) {
                     self.update(update, offset, sink)?;
                 }
             }
@@ -201,20 +199,22 @@ impl TurnSplitter {
         if kind == UpdateKind::Notice || kind.snapshot().is_some() {
             return ControlFlow::Continue(());
         }
-        let user = kind == UpdateKind::Chunk(Role::User);
-        let goes_on = if user {
-            let id = message_id(update);
-            let of = self.message.as_deref();
-            of.is_some_and(|of| of.is_empty() || id.is_empty() || of == id)
-        } else {
-            self.role == Some(Role::Agent)
+        let entry = Entry::of(kind, update);
+        let user = match &entry {
+            Entry::Chunk(chunk) if chunk.role == Role::User => Some(chunk.message),
+            _ => None,
+        };
+        let goes_on = match (user, self.message.as_deref()) {
+            (Some(id), Some(of)) => of.is_empty() || id.is_empty() || of == id,
+            (Some(_), None) => false,
+            (None, _) => self.role == Some(Role::Agent),
         };
         if !goes_on {
-            let role = if user { Role::User } else { Role::Agent };
+            let role = user.map_or(Role::Agent, |_| Role::User);
             self.begin(role, offset, sink)?;
-            self.message = user.then(|| message_id(update).to_owned());
+            self.message = user.map(str::to_owned);
         }
-        sink.update(kind, update);
+        sink.entry(&entry);
         ControlFlow::Continue(())
     }
 

@@ -13,6 +13,8 @@ use crate::json;
 use crate::protocol::{Role, UpdateKind};
 use crate::record::{Kind, Record};
 
+use super::entry::{has_value, update_in};
+
 /// A conversation after a number of updates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Transcript {
@@ -123,11 +125,18 @@ impl Transcript {
     pub fn record(&mut self, record: &Record<'_>) {
         match record.kind {
             Kind::Prompt => self.user_prompt(record.id, record.payload),
-            Kind::Update | Kind::Output => self.update(record.payload),
-            Kind::UpdateParams => self.params(record.payload),
-            Kind::Subagent => self.subagent(record.payload),
             Kind::Info => self.info(record.payload),
-            _ => {}
+            _ => {
+                let Some((session, update)) = update_in(record) else {
+                    return;
+                };
+                let session = session.and_then(json::text_body).map(json::unescape);
+                let session = session.unwrap_or_default();
+                // Updates of a subagent count from its announcement on.
+                if record.kind != Kind::Subagent || self.subagents.contains_key(&session) {
+                    self.update_of(&session, update);
+                }
+            }
         }
     }
 
@@ -148,25 +157,12 @@ impl Transcript {
     /// Applies one update: the JSON of the `update` object. Anything else is kept as
     /// [`TranscriptEntry::Other`].
     pub fn update(&mut self, update_json: &str) {
-        let update = json::tree(update_json);
-        self.take_of(
-            "",
-            update.unwrap_or_else(|| Value::String(update_json.to_owned())),
-        );
+        self.update_of("", update_json);
     }
 
-    /// Applies an update of a subagent, if it was announced.
-    fn subagent(&mut self, payload: &str) {
-        let Some(Value::Object(mut params)) = json::tree(payload) else {
-            return;
-        };
-        let session = params.get("sessionId").and_then(Value::as_str);
-        let session = session.unwrap_or_default().to_owned();
-        if self.subagents.contains_key(&session)
-            && let Some(update) = params.remove("update")
-        {
-            self.take_of(&session, update);
-        }
+    fn update_of(&mut self, session: &str, update: &str) {
+        let tree = json::tree(update).unwrap_or_else(|| Value::String(update.to_owned()));
+        self.take_of(session, tree);
     }
 
     /// Takes an update of the session, or of an announced subagent.
@@ -240,15 +236,6 @@ impl Transcript {
             .sum()
     }
 
-    /// Applies the parameters of a notification, as an `update_params` record has them.
-    fn params(&mut self, params: &str) {
-        if let Some(Value::Object(mut params)) = json::tree(params)
-            && let Some(update) = params.remove("update")
-        {
-            self.take_of("", update);
-        }
-    }
-
     /// Applies the payload of an `info` record: a snapshot, the parameters of a notification with
     /// one, or data of our own, which is not part of the conversation.
     fn info(&mut self, payload: &str) {
@@ -309,7 +296,9 @@ impl Transcript {
             };
             let id = id.clone();
             let begins = name == "tool_call" && !self.calls.contains_key(&id);
-            members.retain(|key, value| key != "sessionUpdate" && (begins || says(key, value)));
+            members.retain(|key, value| {
+                key != "sessionUpdate" && (begins || has_value(key, value.is_null()))
+            });
             self.tool_call(id, members);
         } else if name == "plan" {
             members.retain(|key, _| key != "sessionUpdate");
@@ -369,12 +358,6 @@ impl Transcript {
                 .push(TranscriptEntry::ToolCall { id: new, call });
         }
     }
-}
-
-/// Whether a member of a tool call's update has a value: `null` means no change, except for raw
-/// input and output, for which it is a value.
-fn says(key: &str, value: &Value) -> bool {
-    !value.is_null() || key == "rawInput" || key == "rawOutput"
 }
 
 /// Appends the text of `block` to the last block if they differ only in their text. Returns the

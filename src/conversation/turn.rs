@@ -1,9 +1,11 @@
 //! A turn: a message of the user, or all that the agent said and did until the next one.
 
 use crate::json::{self, Object};
-use crate::protocol::{Role, UpdateKind};
+use crate::protocol::Role;
 
 use super::call::TurnCalls;
+use super::end::end_members;
+use super::entry::{Entry, prompt_blocks};
 use super::message::MessageContent;
 
 /// A turn, as far as its records have been read.
@@ -43,14 +45,10 @@ impl TurnFold {
     /// Adds the blocks of a prompt.
     pub fn prompt(&mut self, id: Option<&str>, payload: &str) {
         self.message_id = id.map(|id| format!("\"{id}\""));
-        let bytes = payload.as_bytes();
-        let Some(mut blocks) = json::member_elements(bytes, 0, "prompt") else {
-            return;
-        };
-        while let Some(block) = blocks.element() {
+        for block in prompt_blocks(payload) {
             // Each block stays as the user sent it, so they are not joined.
             self.content.close();
-            self.block(&payload[block], "");
+            self.block(block, "");
         }
     }
 
@@ -59,47 +57,40 @@ impl TurnFold {
         self.role
     }
 
-    /// Adds an update.
-    pub fn update(&mut self, kind: UpdateKind, update: &str) {
-        let bytes = update.as_bytes();
-        match kind {
-            UpdateKind::Chunk(role) => {
-                let Some(content) = json::text_member(update, "content") else {
+    /// Adds what an update adds to it.
+    pub fn entry(&mut self, entry: &Entry<'_>) {
+        match entry {
+            Entry::Chunk(chunk) => {
+                let Some(content) = chunk.content() else {
                     return;
                 };
-                if !content.starts_with('{') {
-                    return;
+                let message = chunk.message;
+                if chunk.role == Role::User && self.message_id.is_none() {
+                    self.message_id = json::text_body(message).map(|_| message.to_owned());
                 }
-                let message = message_id(update);
-                if role == Role::User && self.message_id.is_none() {
-                    self.message_id = (!message.is_empty()).then(|| message.to_owned());
-                }
-                if role == Role::Thought {
+                if chunk.role == Role::Thought {
                     let whole = self.thoughts.add(content, message, &mut self.budget);
                     self.truncated |= !whole;
                 } else {
                     self.block(content, message);
                 }
             }
-            UpdateKind::ToolCall | UpdateKind::ToolCallUpdate => {
+            Entry::Call(update) => {
                 self.content.close();
                 self.thoughts.close();
                 self.truncated |= !self.calls.apply(update, &mut self.budget);
             }
-            UpdateKind::Plan => {
-                let Some(entries) = json::member(bytes, 0, "entries") else {
-                    return;
-                };
+            Entry::Plan(entries) => {
                 let before = self.plan.as_ref().map_or(0, String::len);
                 match (self.budget + before).checked_sub(entries.len()) {
                     Some(left) => {
                         self.budget = left;
-                        self.plan = Some(update[entries].to_owned());
+                        self.plan = Some((*entries).to_owned());
                     }
                     None => self.truncated = true,
                 }
             }
-            _ => {}
+            Entry::Other => {}
         }
     }
 
@@ -137,19 +128,4 @@ impl TurnFold {
         let whole = self.content.add(block, message, &mut self.budget);
         self.truncated |= !whole;
     }
-}
-
-/// The members that say how a turn ended, of the payload of the record that ended it.
-pub fn end_members(payload: &str) -> Vec<(&'static str, &str)> {
-    let names = ["stopReason", "error", "interrupted"].into_iter();
-    names
-        .filter_map(|name| Some((name, json::text_member(payload, name)?)))
-        .collect()
-}
-
-/// The JSON text of an update's message id; empty if it has none.
-pub(super) fn message_id(update: &str) -> &str {
-    let bytes = update.as_bytes();
-    let id = json::member(bytes, 0, "messageId").filter(|id| bytes[id.start] == b'"');
-    id.map_or("", |id| &update[id])
 }

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use crate::conversation::{Transcript, TranscriptEntry};
+use crate::conversation::{Transcript, TranscriptEntry, TurnEnd};
 use crate::json;
 use crate::record::{Kind, OpenTurns};
 use crate::store::{DamageReport, LogReader, PositionedRecord as Record, StoreError};
@@ -183,9 +183,9 @@ impl<'o> Ends<'o> {
             }
             Kind::End => {
                 let ended = self.open.end(entry.record.id);
-                let how = json::tree(&self.options.apply(entry.record.payload));
-                if let Some(how) = how.as_ref().and_then(how_it_ended) {
-                    let how = ended.into_iter().map(|turn| (turn, how.clone()));
+                let end = TurnEnd::of(&self.options.apply(entry.record.payload));
+                if let Some(how) = end.sentence() {
+                    let how = ended.into_iter().map(|turn| (turn, one_line(&how)));
                     self.how.extend(how);
                 }
             }
@@ -199,24 +199,6 @@ impl<'o> Ends<'o> {
             self.how.insert(turn, NO_END.to_owned());
         }
         (self.how, self.last)
-    }
-}
-
-/// How a turn ended, if not as usual; `end` is the payload of the log's record.
-fn how_it_ended(end: &Value) -> Option<String> {
-    if let Some(why) = end["interrupted"].as_str() {
-        return Some(format!("The turn was interrupted: {}", one_line(why)));
-    }
-    if let Some(message) = end["error"]["message"].as_str() {
-        return Some(format!("The turn failed: {}", one_line(message)));
-    }
-    match end["stopReason"].as_str()? {
-        "end_turn" => None,
-        "cancelled" => Some("The turn was cancelled.".to_owned()),
-        "refusal" => Some("The agent refused to continue.".to_owned()),
-        "max_tokens" => Some("The turn ended at the limit of tokens.".to_owned()),
-        "max_turn_requests" => Some("The turn ended at the limit of requests.".to_owned()),
-        other => Some(format!("The turn ended: {}", one_line(other))),
     }
 }
 

@@ -1,10 +1,8 @@
 //! Reads one tool call from a log, with all that it was given and returned.
 
-use crate::conversation::TurnCalls;
-use crate::json;
+use crate::conversation::{Entry, TurnCalls, update_in};
 use crate::protocol::UpdateKind;
-use crate::protocol::update::call_id;
-use crate::record::{InVersion1, Kind, Record};
+use crate::record::{InVersion1, Record};
 use crate::store::LogReader;
 
 use super::turns::{TurnsError, read};
@@ -27,19 +25,11 @@ pub fn one_call(
 ) -> Result<Option<OneCall>, TurnsError> {
     let (mut calls, mut budget, mut whole) = (TurnCalls::default(), longest, true);
     let mut take = |record: &Record<'_>| {
-        let payload = record.payload;
-        let update = match record.kind {
-            Kind::Update | Kind::Output => payload,
-            Kind::UpdateParams | Kind::Subagent => {
-                json::text_member(payload, "update").unwrap_or_default()
-            }
-            _ => return,
-        };
-        let bytes = update.as_bytes();
-        let is_it = UpdateKind::of(bytes).is_call()
-            && call_id(bytes).is_some_and(|call| *call == *id.as_bytes());
-        if is_it {
-            whole &= calls.apply(update, &mut budget);
+        if let Some((_, update)) = update_in(record)
+            && let Entry::Call(update) = Entry::of(UpdateKind::of(update.as_bytes()), update)
+            && update.id().is_some_and(|call| *call == *id.as_bytes())
+        {
+            whole &= calls.apply(&update, &mut budget);
         }
     };
     let mut converted = InVersion1::new();

@@ -4,8 +4,10 @@
 
 use std::ops::ControlFlow;
 
-use crate::conversation::{TurnFold, TurnPosition, TurnSink, TurnSplitter, TurnStart, end_members};
-use crate::protocol::{Role, UpdateKind};
+use crate::conversation::{
+    Entry, TurnFold, TurnPosition, TurnSink, TurnSplitter, TurnStart, end_members,
+};
+use crate::protocol::Role;
 use crate::record::Kind;
 use crate::store::{DamageReport, LogReader, PositionedRecord, StoreError};
 
@@ -216,9 +218,9 @@ impl TurnSink for TurnsPageBuilder {
         }
     }
 
-    fn update(&mut self, kind: UpdateKind, update: &str) {
+    fn entry(&mut self, entry: &Entry<'_>) {
         if let Some(turn) = &mut self.current {
-            turn.update(kind, update);
+            turn.entry(entry);
         }
     }
 

@@ -19,8 +19,8 @@ pub use edit::{Members, remade, with_members};
 pub use layout::TextLayout;
 pub use object::{Object, joined, object, quoted, with_string, with_strings};
 pub use path::{
-    Span, member, member_elements, string, string_body, string_member, text_elements, text_member,
-    text_members,
+    Span, member, member_elements, string, string_body, string_member, text_body, text_elements,
+    text_member, text_members,
 };
 pub use scan::{
     Member, Parts, elements, is_single, members, skip_space, string_end, value_end, walk,

@@ -47,6 +47,11 @@ pub fn text_elements(array: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || array.get(parts.as_mut()?.element()?))
 }
 
+/// The text between the quotes of a string, still escaped. `None` for another type of value.
+pub fn text_body(value: &str) -> Option<&str> {
+    value.strip_prefix('"')?.strip_suffix('"')
+}
+
 /// A member of an object that is a string.
 pub fn string_member(object: &str, key: &str) -> Option<String> {
     serde_json::from_str(text_member(object, key)?).ok()
@@ -105,6 +110,6 @@ impl Span {
 
     /// The text between the quotes of the string here. `None` for another type of value.
     pub fn body(self, text: &str) -> Option<&str> {
-        self.of(text).strip_prefix('"')?.strip_suffix('"')
+        text_body(self.of(text))
     }
 }
