@@ -1,6 +1,6 @@
 //! A tool call in short: one line about the call, a part of its result, and its changes.
 
-use crate::conversation::CallUpdate;
+use crate::conversation::CallEntry;
 use crate::json::{self, text_body, text_elements, text_member};
 use crate::text::{ReplacedLines, shortened};
 
@@ -71,7 +71,7 @@ impl BriefingCall {
     }
 
     /// Applies an update: each member that is given replaces the one before.
-    pub(super) fn update(&mut self, update: &CallUpdate<'_>) {
+    pub(super) fn update(&mut self, update: &CallEntry<'_>) {
         let put = |to: &mut Option<String>, value: Option<String>| {
             if value.is_some() {
                 *to = value;
@@ -353,7 +353,7 @@ mod tests {
     fn call(updates: &[&str]) -> BriefingCall {
         let mut call = BriefingCall::default();
         for update in updates {
-            call.update(&CallUpdate::of(update));
+            call.update(&CallEntry::of(update));
         }
         call
     }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
-use crate::conversation::{CallUpdate, Chunk, Entry, TurnEnd, prompt_blocks};
+use crate::conversation::{CallEntry, ChunkEntry, Entry, TurnEnding, prompt_blocks};
 use crate::protocol::Role;
 use crate::text::shortened;
 
@@ -93,7 +93,7 @@ pub(super) enum BriefingTurnEnd {
 impl BriefingTurnEnd {
     /// Reads the payload of an `end` record.
     pub(super) fn of(payload: &str) -> Self {
-        match TurnEnd::of(payload).note() {
+        match TurnEnding::of(payload).note() {
             Some(words) => Self::Other(shortened(&words, WORDS_OF_END)),
             None => Self::Normal,
         }
@@ -217,7 +217,7 @@ impl BriefingTurn {
     }
 
     /// Adds a chunk of the user's message, from a conversation that was held elsewhere.
-    fn add_user_chunk(&mut self, chunk: &Chunk<'_>) {
+    fn add_user_chunk(&mut self, chunk: &ChunkEntry<'_>) {
         // The log has no end of a turn that was held elsewhere.
         self.end = BriefingTurnEnd::Normal;
         let content = chunk.content().unwrap_or_default();
@@ -231,7 +231,7 @@ impl BriefingTurn {
     }
 
     /// Adds a chunk of the agent's message.
-    fn add_chunk(&mut self, chunk: &Chunk<'_>) {
+    fn add_chunk(&mut self, chunk: &ChunkEntry<'_>) {
         let Some(content) = chunk.content() else {
             return;
         };
@@ -260,7 +260,7 @@ impl BriefingTurn {
     }
 
     /// Begins a tool call, or updates one.
-    fn add_call(&mut self, update: &CallUpdate<'_>) {
+    fn add_call(&mut self, update: &CallEntry<'_>) {
         let id = update.id().unwrap_or_default();
         let id = BuildHasherDefault::<DefaultHasher>::default().hash_one(id);
         let known = (self.calls.get(&id)).and_then(|index| index.checked_sub(self.dropped));

@@ -1,6 +1,6 @@
 //! Tool calls as text: all updates of a call applied to it, each field verbatim.
 
-use super::entry::CallUpdate;
+use super::entry::CallEntry;
 
 /// The tool calls of a turn, in the order in which they began.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ struct CallFields {
 impl TurnCalls {
     /// Applies an update: a field that is given replaces the one before. `budget` is how many more
     /// bytes are allowed, and is reduced. Returns false if a field was too long.
-    pub fn apply(&mut self, update: &CallUpdate<'_>, budget: &mut usize) -> bool {
+    pub fn apply(&mut self, update: &CallEntry<'_>, budget: &mut usize) -> bool {
         let Some(id) = update.id() else {
             return true;
         };
@@ -105,7 +105,7 @@ mod tests {
             r#"{"sessionUpdate":"tool_call_update","status":"completed","toolCallId":"a","content":[2,3],"title":null,"rawInput":null}"#,
             r#"{"sessionUpdate":"tool_call_update"}"#,
         ] {
-            assert!(calls.apply(&CallUpdate::of(update), &mut budget));
+            assert!(calls.apply(&CallEntry::of(update), &mut budget));
         }
         assert_eq!(
             array(&calls),
@@ -118,15 +118,15 @@ mod tests {
         let mut calls = TurnCalls::default();
         let mut budget = 20;
         assert!(calls.apply(
-            &CallUpdate::of(r#"{"toolCallId":"a","x":"12345678"}"#),
+            &CallEntry::of(r#"{"toolCallId":"a","x":"12345678"}"#),
             &mut budget
         ));
         assert_eq!(budget, 7);
         assert!(!calls.apply(
-            &CallUpdate::of(r#"{"toolCallId":"a","x":"12345678901234567890"}"#),
+            &CallEntry::of(r#"{"toolCallId":"a","x":"12345678901234567890"}"#),
             &mut budget
         ));
-        assert!(calls.apply(&CallUpdate::of(r#"{"toolCallId":"a","x":1}"#), &mut budget));
+        assert!(calls.apply(&CallEntry::of(r#"{"toolCallId":"a","x":1}"#), &mut budget));
         assert_eq!(budget, 16);
         assert_eq!(array(&calls), r#"[{"toolCallId":"a","x":1}]"#);
     }

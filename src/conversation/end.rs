@@ -4,7 +4,7 @@ use crate::json;
 
 /// How a turn ended, as the payload of its `end` record has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TurnEnd {
+pub enum TurnEnding {
     /// The agent has finished.
     Completed,
     /// The user has cancelled it.
@@ -19,7 +19,7 @@ pub enum TurnEnd {
     Interrupted(Option<String>),
 }
 
-impl TurnEnd {
+impl TurnEnding {
     /// Reads the payload of an `end` record.
     pub fn of(payload: &str) -> Self {
         let text = |object, name| {
@@ -118,7 +118,7 @@ mod tests {
                 Some("this turn was interrupted"),
             ),
         ] {
-            let end = TurnEnd::of(payload);
+            let end = TurnEnding::of(payload);
             assert_eq!(end.sentence().as_deref(), sentence, "{payload}");
             assert_eq!(end.note().as_deref(), note, "{payload}");
         }

@@ -1,5 +1,4 @@
-//! Reads what one record adds to a conversation. Whoever follows a conversation gets it in this
-//! form, and keeps of it what it needs.
+//! Reads what one record adds to a conversation, for all readers: each keeps the part that it needs.
 
 use std::borrow::Cow;
 
@@ -12,9 +11,9 @@ use crate::record::{Kind, Record};
 #[derive(Clone, Copy, Debug)]
 pub enum Entry<'a> {
     /// A part of a message.
-    Chunk(Chunk<'a>),
+    Chunk(ChunkEntry<'a>),
     /// The beginning of a tool call, or changes to one.
-    Call(CallUpdate<'a>),
+    Call(CallEntry<'a>),
     /// A plan in place of the one before it: the JSON array of its entries.
     Plan(&'a str),
     /// Anything else.
@@ -25,8 +24,8 @@ impl<'a> Entry<'a> {
     /// Reads an update of this kind.
     pub fn of(kind: UpdateKind, update: &'a str) -> Self {
         match kind {
-            UpdateKind::Chunk(role) => Self::Chunk(Chunk::new(role, update)),
-            UpdateKind::ToolCall | UpdateKind::ToolCallUpdate => Self::Call(CallUpdate::of(update)),
+            UpdateKind::Chunk(role) => Self::Chunk(ChunkEntry::new(role, update)),
+            UpdateKind::ToolCall | UpdateKind::ToolCallUpdate => Self::Call(CallEntry::of(update)),
             UpdateKind::Plan => {
                 json::text_member(update, "entries").map_or(Self::Other, Self::Plan)
             }
@@ -57,7 +56,7 @@ pub fn prompt_blocks(payload: &str) -> impl Iterator<Item = &str> {
 
 /// A part of a message.
 #[derive(Clone, Copy, Debug)]
-pub struct Chunk<'a> {
+pub struct ChunkEntry<'a> {
     /// The author of the message.
     pub role: Role,
     /// The JSON text of the message's id, empty if it has none.
@@ -65,7 +64,7 @@ pub struct Chunk<'a> {
     update: &'a str,
 }
 
-impl<'a> Chunk<'a> {
+impl<'a> ChunkEntry<'a> {
     fn new(role: Role, update: &'a str) -> Self {
         let id = json::text_member(update, "messageId");
         Self {
@@ -83,9 +82,9 @@ impl<'a> Chunk<'a> {
 
 /// The beginning of a tool call, or changes to one.
 #[derive(Clone, Copy, Debug)]
-pub struct CallUpdate<'a>(&'a str);
+pub struct CallEntry<'a>(&'a str);
 
-impl<'a> CallUpdate<'a> {
+impl<'a> CallEntry<'a> {
     /// Reads an update of a tool call.
     pub fn of(update: &'a str) -> Self {
         Self(update)

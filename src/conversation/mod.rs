@@ -16,8 +16,8 @@ mod transcript;
 mod turn;
 
 pub use call::TurnCalls;
-pub use end::{TurnEnd, end_members};
-pub use entry::{CallUpdate, Chunk, Entry, prompt_blocks, update_in};
+pub use end::{TurnEnding, end_members};
+pub use entry::{CallEntry, ChunkEntry, Entry, prompt_blocks, update_in};
 pub use passage::{Field, Passage};
 pub use position::TurnPosition;
 pub use search_text::SearchText;

@@ -1,7 +1,7 @@
 //! Extracts the searchable text of a log: what was said and thought, what tools were given and what
 //! they returned, titles, and names of files.
 
-use super::entry::{CallUpdate, Chunk, Entry, prompt_blocks, update_in};
+use super::entry::{CallEntry, ChunkEntry, Entry, prompt_blocks, update_in};
 use super::excerpt::{Excerpt, KEPT};
 use super::passage::{Field, Passage};
 use crate::json;
@@ -120,7 +120,7 @@ impl SearchText {
         &mut self,
         record: &Record<'_>,
         subagent: &str,
-        chunk: &Chunk<'_>,
+        chunk: &ChunkEntry<'_>,
         text: Option<&str>,
     ) {
         let message = [subagent, chunk.role.chunk(), chunk.message].concat();
@@ -161,7 +161,7 @@ impl SearchText {
     }
 
     /// Adds what an update says about a tool call.
-    fn call(&mut self, record: &Record<'_>, update: &CallUpdate<'_>) {
+    fn call(&mut self, record: &Record<'_>, update: &CallEntry<'_>) {
         let [mut title, mut kind, mut locations] = [""; 3];
         let [mut content, mut input, mut output] = [""; 3];
         for (name, value) in update.members() {

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use crate::conversation::{Transcript, TranscriptEntry, TurnEnd};
+use crate::conversation::{Transcript, TranscriptEntry, TurnEnding};
 use crate::json;
 use crate::record::{Kind, OpenTurns};
 use crate::store::{DamageReport, LogReader, PositionedRecord as Record, StoreError};
@@ -183,7 +183,7 @@ impl<'o> Ends<'o> {
             }
             Kind::End => {
                 let ended = self.open.end(entry.record.id);
-                let end = TurnEnd::of(&self.options.apply(entry.record.payload));
+                let end = TurnEnding::of(&self.options.apply(entry.record.payload));
                 if let Some(how) = end.sentence() {
                     let how = ended.into_iter().map(|turn| (turn, one_line(&how)));
                     self.how.extend(how);
