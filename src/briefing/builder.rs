@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-use crate::conversation::{Entry, TurnPosition, TurnSink, TurnSplitter, TurnStart};
+use crate::conversation::{Entry, TurnContent, TurnPosition, TurnSink, TurnSplitter, TurnStart};
 use crate::json::{text_elements, text_member};
 use crate::protocol::Role;
 use crate::record::header::Implementation;
@@ -285,8 +285,8 @@ impl TurnSink for BriefingTurns {
         ControlFlow::Continue(())
     }
 
-    fn prompt(&mut self, _id: Option<&str>, payload: &str) {
-        self.current.prompt(payload);
+    fn current(&mut self) -> Option<&mut dyn TurnContent> {
+        Some(&mut self.current)
     }
 
     fn entry(&mut self, entry: &Entry<'_>) {

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::conversation::{Entry, TurnPosition, TurnSink, TurnSplitter, TurnStart};
+use crate::conversation::{TurnContent, TurnPosition, TurnSink, TurnSplitter, TurnStart};
 use crate::protocol::Role;
 use crate::record::Record;
 
@@ -65,12 +65,8 @@ impl TurnSink for FinderTurns {
         ControlFlow::Continue(())
     }
 
-    fn prompt(&mut self, _id: Option<&str>, payload: &str) {
-        self.current.prompt(payload);
-    }
-
-    fn entry(&mut self, entry: &Entry<'_>) {
-        self.current.entry(entry);
+    fn current(&mut self) -> Option<&mut dyn TurnContent> {
+        Some(&mut self.current)
     }
 
     fn end(&mut self, _number: u64, _payload: &str) {}

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
-use crate::conversation::{CallEntry, ChunkEntry, Entry, TurnEnding, prompt_blocks};
+use crate::conversation::{CallEntry, ChunkEntry, Entry, TurnContent, TurnEnding, prompt_blocks};
 use crate::protocol::Role;
 use crate::text::shortened;
 
@@ -196,26 +196,6 @@ impl BriefingTurn {
         }
     }
 
-    /// Adds the blocks of a `prompt` record.
-    pub(super) fn prompt(&mut self, payload: &str) {
-        for block in prompt_blocks(payload) {
-            self.add_user_block(block);
-        }
-    }
-
-    /// Adds what an update adds to the turn.
-    pub(super) fn entry(&mut self, entry: &Entry<'_>) {
-        match entry {
-            Entry::Chunk(chunk) => match chunk.role {
-                Role::User => self.add_user_chunk(chunk),
-                Role::Agent => self.add_chunk(chunk),
-                Role::Thought => {}
-            },
-            Entry::Call(update) => self.add_call(update),
-            Entry::Plan(_) | Entry::Other => {}
-        }
-    }
-
     /// Adds a chunk of the user's message, from a conversation that was held elsewhere.
     fn add_user_chunk(&mut self, chunk: &ChunkEntry<'_>) {
         // The log has no end of a turn that was held elsewhere.
@@ -401,6 +381,26 @@ impl BriefingTurn {
         }
         self.trail.each_text(visit);
         self.end.each_text(visit);
+    }
+}
+
+impl TurnContent for BriefingTurn {
+    fn prompt(&mut self, _id: Option<&str>, payload: &str) {
+        for block in prompt_blocks(payload) {
+            self.add_user_block(block);
+        }
+    }
+
+    fn entry(&mut self, entry: &Entry<'_>) {
+        match entry {
+            Entry::Chunk(chunk) => match chunk.role {
+                Role::User => self.add_user_chunk(chunk),
+                Role::Agent => self.add_chunk(chunk),
+                Role::Thought => {}
+            },
+            Entry::Call(update) => self.add_call(update),
+            Entry::Plan(_) | Entry::Other => {}
+        }
     }
 }
 

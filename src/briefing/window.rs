@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::conversation::{Entry, TurnPosition, TurnSink, TurnSplitter, TurnStart};
+use crate::conversation::{TurnContent, TurnPosition, TurnSink, TurnSplitter, TurnStart};
 use crate::protocol::Role;
 use crate::record::Record;
 
@@ -154,7 +154,8 @@ impl WindowTurns {
         self.read.iter().map(BriefingTurn::size).sum()
     }
 
-    fn current(&mut self) -> Option<&mut BriefingTurn> {
+    /// The current turn, if it is read.
+    fn reading(&mut self) -> Option<&mut BriefingTurn> {
         let number = self.number;
         self.read.last_mut().filter(|turn| turn.number == number)
     }
@@ -163,7 +164,7 @@ impl WindowTurns {
 impl TurnSink for WindowTurns {
     fn begin(&mut self, turn: TurnStart<'_>) -> ControlFlow<()> {
         if turn.role != Role::User {
-            if let Some(current) = self.current() {
+            if let Some(current) = self.reading() {
                 current.answer = turn.number;
             }
             return ControlFlow::Continue(());
@@ -177,20 +178,9 @@ impl TurnSink for WindowTurns {
         ControlFlow::Continue(())
     }
 
-    fn wants_content(&self) -> bool {
-        self.number >= self.from.turn
-    }
-
-    fn prompt(&mut self, _id: Option<&str>, payload: &str) {
-        if let Some(turn) = self.current() {
-            turn.prompt(payload);
-        }
-    }
-
-    fn entry(&mut self, entry: &Entry<'_>) {
-        if let Some(turn) = self.current() {
-            turn.entry(entry);
-        }
+    fn current(&mut self) -> Option<&mut dyn TurnContent> {
+        let turn = self.reading()?;
+        Some(turn)
     }
 
     fn end(&mut self, number: u64, payload: &str) {

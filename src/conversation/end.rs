@@ -26,18 +26,24 @@ impl TurnEnding {
             let body = json::text_body(json::text_member(object, name)?)?;
             Some(json::unescape(body))
         };
-        if json::text_member(payload, "stopReason").is_some() {
-            let reason = text(payload, "stopReason").unwrap_or_default();
-            return match &*reason {
-                "end_turn" | "" => Self::Completed,
-                "cancelled" => Self::Cancelled,
-                "refusal" => Self::Refused,
-                _ => Self::Stopped(reason),
-            };
+        if let Some(why) = text(payload, "interrupted") {
+            return Self::Interrupted(Some(why));
         }
-        match json::text_member(payload, "error") {
-            Some(error) => Self::Failed(text(error, "message")),
-            None => Self::Interrupted(text(payload, "interrupted")),
+        if let Some(error) = json::text_member(payload, "error") {
+            return Self::Failed(text(error, "message"));
+        }
+        match json::text_member(payload, "stopReason") {
+            Some(_) => Self::stopped(text(payload, "stopReason").unwrap_or_default()),
+            None => Self::Interrupted(None),
+        }
+    }
+
+    fn stopped(reason: String) -> Self {
+        match &*reason {
+            "end_turn" | "" => Self::Completed,
+            "cancelled" => Self::Cancelled,
+            "refusal" => Self::Refused,
+            _ => Self::Stopped(reason),
         }
     }
 
@@ -113,8 +119,13 @@ mod tests {
                 Some("this turn failed"),
             ),
             (
-                r#"{"interrupted":"why"}"#,
+                r#"{"stopReason":"cancelled","interrupted":"why"}"#,
                 Some("The turn was interrupted: why"),
+                Some("this turn was interrupted"),
+            ),
+            (
+                "{}",
+                Some("The turn was interrupted."),
                 Some("this turn was interrupted"),
             ),
         ] {

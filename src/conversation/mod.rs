@@ -21,6 +21,6 @@ pub use entry::{CallEntry, ChunkEntry, Entry, prompt_blocks, update_in};
 pub use passage::{Field, Passage};
 pub use position::TurnPosition;
 pub use search_text::SearchText;
-pub use splitter::{TurnSink, TurnSplitter, TurnStart};
+pub use splitter::{TurnContent, TurnSink, TurnSplitter, TurnStart};
 pub use transcript::{Transcript, TranscriptEntry};
 pub use turn::TurnFold;

@@ -26,21 +26,29 @@ pub struct TurnStart<'a> {
     pub previous_open: bool,
 }
 
+/// Receives the content of a turn.
+pub trait TurnContent {
+    /// The prompt that the turn consists of, and the id of its message.
+    fn prompt(&mut self, id: Option<&str>, payload: &str);
+
+    /// What an update adds to the turn.
+    fn entry(&mut self, entry: &Entry<'_>);
+}
+
 /// Receives the turns of a log.
 pub trait TurnSink {
     /// A turn begins. If this breaks, nothing of the turn is read.
     fn begin(&mut self, turn: TurnStart<'_>) -> ControlFlow<()>;
 
-    /// Whether the content of the current turn is needed.
-    fn wants_content(&self) -> bool {
-        true
+    /// The current turn, if its content is needed.
+    fn current(&mut self) -> Option<&mut dyn TurnContent>;
+
+    /// An update adds this to the current turn.
+    fn entry(&mut self, entry: &Entry<'_>) {
+        if let Some(turn) = self.current() {
+            turn.entry(entry);
+        }
     }
-
-    /// The prompt that the current turn consists of, and the id of its message.
-    fn prompt(&mut self, id: Option<&str>, payload: &str);
-
-    /// What an update adds to the current turn.
-    fn entry(&mut self, entry: &Entry<'_>);
 
     /// The turn of this number has ended, with the payload of this `end` record.
     fn end(&mut self, number: u64, payload: &str);
@@ -123,7 +131,9 @@ impl TurnSplitter {
                 self.begin(Role::User, offset, sink)?;
                 self.due = true;
                 self.open.begin(record.id, self.next);
-                sink.prompt(record.id, payload);
+                if let Some(turn) = sink.current() {
+                    turn.prompt(record.id, payload);
+                }
             }
             Kind::Update | Kind::Output | Kind::UpdateParams => {
                 if let Some((_, update)) = update_in(record) {
@@ -188,7 +198,7 @@ impl TurnSplitter {
 
     fn update(&mut self, update: &str, offset: u64, sink: &mut dyn TurnSink) -> ControlFlow<()> {
         let bytes = update.as_bytes();
-        let passed_over = self.role == Some(Role::Agent) && !sink.wants_content();
+        let passed_over = self.role == Some(Role::Agent) && sink.current().is_none();
         if passed_over && memmem::find(bytes, b"\"user_message_chunk\"").is_none() {
             return ControlFlow::Continue(());
         }

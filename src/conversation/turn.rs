@@ -7,6 +7,7 @@ use super::call::TurnCalls;
 use super::end::end_members;
 use super::entry::{Entry, prompt_blocks};
 use super::message::MessageContent;
+use super::splitter::TurnContent;
 
 /// A turn, as far as its records have been read.
 #[derive(Debug)]
@@ -42,56 +43,9 @@ impl TurnFold {
         }
     }
 
-    /// Adds the blocks of a prompt.
-    pub fn prompt(&mut self, id: Option<&str>, payload: &str) {
-        self.message_id = id.map(|id| format!("\"{id}\""));
-        for block in prompt_blocks(payload) {
-            // Each block stays as the user sent it, so they are not joined.
-            self.content.close();
-            self.block(block, "");
-        }
-    }
-
     /// The speaker.
     pub fn role(&self) -> Role {
         self.role
-    }
-
-    /// Adds what an update adds to it.
-    pub fn entry(&mut self, entry: &Entry<'_>) {
-        match entry {
-            Entry::Chunk(chunk) => {
-                let Some(content) = chunk.content() else {
-                    return;
-                };
-                let message = chunk.message;
-                if chunk.role == Role::User && self.message_id.is_none() {
-                    self.message_id = json::text_body(message).map(|_| message.to_owned());
-                }
-                if chunk.role == Role::Thought {
-                    let whole = self.thoughts.add(content, message, &mut self.budget);
-                    self.truncated |= !whole;
-                } else {
-                    self.block(content, message);
-                }
-            }
-            Entry::Call(update) => {
-                self.content.close();
-                self.thoughts.close();
-                self.truncated |= !self.calls.apply(update, &mut self.budget);
-            }
-            Entry::Plan(entries) => {
-                let before = self.plan.as_ref().map_or(0, String::len);
-                match (self.budget + before).checked_sub(entries.len()) {
-                    Some(left) => {
-                        self.budget = left;
-                        self.plan = Some((*entries).to_owned());
-                    }
-                    None => self.truncated = true,
-                }
-            }
-            Entry::Other => {}
-        }
     }
 
     /// Adds the payload of the record that ended it: a stop reason, an error or an interruption.
@@ -127,5 +81,52 @@ impl TurnFold {
     fn block(&mut self, block: &str, message: &str) {
         let whole = self.content.add(block, message, &mut self.budget);
         self.truncated |= !whole;
+    }
+}
+
+impl TurnContent for TurnFold {
+    fn prompt(&mut self, id: Option<&str>, payload: &str) {
+        self.message_id = id.map(|id| format!("\"{id}\""));
+        for block in prompt_blocks(payload) {
+            // Each block stays as the user sent it, so they are not joined.
+            self.content.close();
+            self.block(block, "");
+        }
+    }
+
+    fn entry(&mut self, entry: &Entry<'_>) {
+        match entry {
+            Entry::Chunk(chunk) => {
+                let Some(content) = chunk.content() else {
+                    return;
+                };
+                let message = chunk.message;
+                if chunk.role == Role::User && self.message_id.is_none() {
+                    self.message_id = json::text_body(message).map(|_| message.to_owned());
+                }
+                if chunk.role == Role::Thought {
+                    let whole = self.thoughts.add(content, message, &mut self.budget);
+                    self.truncated |= !whole;
+                } else {
+                    self.block(content, message);
+                }
+            }
+            Entry::Call(update) => {
+                self.content.close();
+                self.thoughts.close();
+                self.truncated |= !self.calls.apply(update, &mut self.budget);
+            }
+            Entry::Plan(entries) => {
+                let before = self.plan.as_ref().map_or(0, String::len);
+                match (self.budget + before).checked_sub(entries.len()) {
+                    Some(left) => {
+                        self.budget = left;
+                        self.plan = Some((*entries).to_owned());
+                    }
+                    None => self.truncated = true,
+                }
+            }
+            Entry::Other => {}
+        }
     }
 }

@@ -5,7 +5,7 @@
 use std::ops::ControlFlow;
 
 use crate::conversation::{
-    Entry, TurnFold, TurnPosition, TurnSink, TurnSplitter, TurnStart, end_members,
+    TurnContent, TurnFold, TurnPosition, TurnSink, TurnSplitter, TurnStart, end_members,
 };
 use crate::protocol::Role;
 use crate::record::Kind;
@@ -208,20 +208,9 @@ impl TurnSink for TurnsPageBuilder {
         ControlFlow::Continue(())
     }
 
-    fn wants_content(&self) -> bool {
-        self.current.is_some()
-    }
-
-    fn prompt(&mut self, id: Option<&str>, payload: &str) {
-        if let Some(turn) = &mut self.current {
-            turn.prompt(id, payload);
-        }
-    }
-
-    fn entry(&mut self, entry: &Entry<'_>) {
-        if let Some(turn) = &mut self.current {
-            turn.entry(entry);
-        }
+    fn current(&mut self) -> Option<&mut dyn TurnContent> {
+        let turn = self.current.as_mut()?;
+        Some(turn)
     }
 
     fn end(&mut self, number: u64, payload: &str) {
