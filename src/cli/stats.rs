@@ -103,7 +103,12 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
 fn of_tools(tools: &OtherTools, since: &str) -> Result<(Stats, Vec<Failure>), Failure> {
     let mut stats = Stats::default();
     let mut unknown = Vec::new();
-    for (id, kept) in tools.catalog.kept_turns().map_err(|error| unread(&error))? {
+    for (id, kept) in tools
+        .catalog
+        .tool_files()
+        .kept_turns()
+        .map_err(|error| unread(&error))?
+    {
         match kept.and_then(|kept| serde_json::from_slice::<Vec<TurnStats>>(&kept).ok()) {
             Some(turns) => stats.add(Stats::of(&turns, since)),
             None => unknown.push(id),
@@ -111,7 +116,7 @@ fn of_tools(tools: &OtherTools, since: &str) -> Result<(Stats, Vec<Failure>), Fa
     }
     let counted = Mutex::new(Vec::new());
     let of_tool = |id: &SessionId| -> Result<Stats, Failure> {
-        let file = tools.catalog.file_of(id);
+        let file = tools.catalog.tool_files().file_of(id);
         let file = file.map_err(|error| unread(&error))?;
         let log = tools.read(id)?;
         let turns = log.map(|mut log| TurnStats::all(&mut log)).transpose()?;
@@ -128,7 +133,7 @@ fn of_tools(tools: &OtherTools, since: &str) -> Result<(Stats, Vec<Failure>), Fa
     let (of_unknown, failed) = busy(doing, || read(&unknown, of_tool));
     stats.add(of_unknown);
     let counted = std::mem::take(&mut *lock(&counted));
-    let kept = tools.catalog.keep_turns(&counted);
+    let kept = tools.catalog.tool_files().keep_turns(&counted);
     kept.map_err(|error| unread(&error))?;
     Ok((stats, failed))
 }

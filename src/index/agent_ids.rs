@@ -10,55 +10,7 @@ use rusqlite::{OptionalExtension, Result, Transaction, params_from_iter};
 use crate::record::AgentSessionId;
 use crate::sys::SessionId;
 
-use super::catalog::{Catalog, ListError, SessionPage};
 use super::{session_rows, tool_rows};
-
-impl Catalog {
-    /// Which of these ids of an agent belong to sessions of ours. If a list showed the agent's
-    /// entries for them, it would show a session twice, or one that was deleted.
-    ///
-    /// Our lists leave out a session without a prompt. If it was the agent's in the beginning, the
-    /// agent lists it.
-    pub fn ours(&self, agent: &str, ids: &[String]) -> Result<BTreeSet<String>, ListError> {
-        if let Some(remote) = &self.remote {
-            return remote.ours(agent, ids);
-        }
-        self.query(|tx| ours(tx, agent, &self.tools, ids))
-    }
-
-    /// Adds the agents' ids of the sessions to a page, each session's oldest first.
-    pub fn add_agent_ids(&self, page: &mut SessionPage) -> Result<(), ListError> {
-        let sessions = page.sessions.iter().map(|listed| &listed.id);
-        let ids = sessions.collect::<Vec<_>>();
-        let known = match &self.remote {
-            Some(remote) => remote.agent_ids(&ids)?,
-            None => self.database.read(|tx| {
-                let each = ids.iter().map(|id| of(tx, id));
-                each.collect::<rusqlite::Result<Vec<_>>>()
-            })?,
-        };
-        for (listed, ids) in page.sessions.iter_mut().zip(known) {
-            listed.summary.agent_ids = ids;
-        }
-        Ok(())
-    }
-
-    /// The session that an agent knows by this id; the one prompted last, if there are several.
-    pub fn of_inner(&self, agent: &str, id: &str) -> Result<Option<SessionId>, ListError> {
-        match &self.remote {
-            Some(remote) => remote.of_inner(agent, id),
-            None => self.query(|tx| session(tx, agent, id)),
-        }
-    }
-
-    /// The session that clients know by this id, which is not the session's own id.
-    pub fn known_as(&self, name: &str) -> Result<Option<SessionId>, ListError> {
-        match &self.remote {
-            Some(remote) => remote.known_as(name),
-            None => self.query(|tx| known_as(tx, name)),
-        }
-    }
-}
 
 /// The condition for a row of `sessions` to be left out of lists, since another listed session has
 /// it as its agent's: a wrapped agent that is this program and uses the same store keeps each

@@ -2,72 +2,43 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 
-use rusqlite::Transaction;
-
-use crate::record::ActivityState;
+use crate::record::{ActivityState, AgentSessionId};
 use crate::store::{Store, StoreError};
-use crate::sys::{SessionId, Sys, lock};
+use crate::sys::SessionId;
 
+use super::backend::{BeforeChange, CatalogBackend, RowWindow};
 use super::cursor::{self, CursorPosition};
 use super::database::{CatalogDatabase, DatabaseError};
-use super::filter::Filter;
-use super::generation::Generation;
+use super::filter::{Archived, Filter};
 use super::logs::Logs;
-use super::observe::Observer;
-use super::refresh::Refresh;
-use super::remote::{self, Remote};
-use super::reports::Reporter;
-use super::search::Search;
-use super::session_rows::{self, CatalogRow, Compared, RowWindow};
+use super::observe::{Observe, ObservedSession, Observer};
 use super::snippets::add_snippets;
+use super::sqlite::SqliteCatalog;
 use super::summary::Summary;
-use super::tool_rows::{self, ToolTexts};
-use super::word_rows;
-
-/// How often a list starts over because another process emptied the catalog or kept it locked,
-/// before the catalog moves to memory, where no other process reaches it. There it may start over
-/// as often again.
-const ATTEMPTS: usize = 10;
-
-/// How long to wait before unreadable logs are retried, in milliseconds. A change of length shows
-/// new content, but nothing shows that a permission was granted.
-const RETRY_AFTER: u64 = 60 * 1000;
-
-/// How many bytes of logs a search may read before it answers: enough for what was added since the
-/// last search, and only a moment's work if nothing was searched before.
-pub(super) const READ_AT_ONCE: usize = 4 * 1024 * 1024;
+#[cfg(feature = "store-postgres")]
+use super::tables::CatalogTables;
+use super::tool_rows::{ToolFiles, ToolTexts};
 
 /// How many sessions are read at once in the order of their ids.
 const BY_ID: i64 = 1000;
 
+/// How many bytes of logs one step in the background reads.
+const IN_BACKGROUND: usize = 1024 * 1024;
+
 /// The catalog of a store.
 pub struct Catalog {
-    pub(super) database: Arc<CatalogDatabase>,
-    pub(super) reporter: Reporter,
-    pub(super) generation: Arc<Mutex<Generation>>,
+    pub(super) backend: Box<dyn CatalogBackend>,
     pub(super) logs: Logs,
-    pub(super) sys: Sys,
-    /// The tools whose conversations are listed, too.
-    pub(super) tools: Vec<String>,
+    pub(super) tool_files: ToolFiles,
+    /// Reads the conversations of tools whose files are searched.
     pub(super) reader: Option<Arc<dyn ToolTexts>>,
-    /// The database of the store, if it answers lists.
-    pub(super) remote: Option<Box<dyn Remote>>,
-    /// Held while names are compared, so that two lists do not do the same work.
-    comparing: Mutex<()>,
-    /// When this process last tried to read unreadable logs again, in milliseconds; 0 if never.
-    retried_at: AtomicI64,
-    /// At which of the database's changes between file and memory this process has checked that the catalog
-    /// misses no change, plus 1; 0 if never.
-    audited: AtomicU64,
+    observer: Arc<Observer>,
     /// Whether a thread is reading words in the background.
-    pub(super) filling: AtomicBool,
-    /// The observer of changes.
-    pub(super) observer: Observer,
-    /// Sessions whose reports failed. The next list checks their logs.
-    pub(super) unreported: Mutex<BTreeSet<SessionId>>,
+    is_reading: AtomicBool,
 }
 
 /// Part of a list, newest first.
@@ -125,38 +96,53 @@ impl Catalog {
     /// The catalog of a store; in memory if the store's disk is a simulated one. Does no I/O yet:
     /// the file is opened when it is first needed, so that the program starts fast.
     pub fn open(store: Store) -> Self {
-        let sys = store.sys().clone();
-        let path = store.catalog();
+        Self::of(Logs::new(store), None)
+    }
+
+    /// Adds the conversations of these tools to the lists, as far as
+    /// [`ToolFiles::put`] has reported them. To be called before anything is reported.
+    #[must_use]
+    pub fn with_tools(self, tools: Arc<dyn ToolTexts>) -> Self {
+        Self::of(self.logs, Some(tools))
+    }
+
+    /// The catalog of these logs and of the conversations that this reads.
+    pub(super) fn of(logs: Logs, reader: Option<Arc<dyn ToolTexts>>) -> Self {
+        let sys = logs.store.sys();
+        let path = logs.store.catalog();
         let path = path.and_then(|path| sys.disk.native_path(path));
-        let generation = Generation::new(path.as_deref());
         let database = Arc::new(CatalogDatabase::new(path, sys.clone()));
+        let tools: Arc<[String]> = reader.iter().flat_map(|reader| reader.names()).collect();
+        let observer = Arc::new(Observer::default());
         Self {
-            reporter: Reporter::new(database.clone()),
-            database,
-            generation: Arc::new(Mutex::new(generation)),
-            remote: remote::of(&store),
-            logs: Logs::new(store),
-            sys,
-            tools: Vec::new(),
-            reader: None,
-            comparing: Mutex::default(),
-            retried_at: AtomicI64::new(0),
-            audited: AtomicU64::new(0),
-            filling: AtomicBool::new(false),
-            observer: Observer::default(),
-            unreported: Mutex::default(),
+            tool_files: ToolFiles::new(database.clone(), tools.clone(), observer.clone()),
+            backend: in_tables(&logs)
+                .unwrap_or_else(|| Box::new(SqliteCatalog::new(database, logs.clone(), tools))),
+            logs,
+            reader,
+            observer,
+            is_reading: AtomicBool::new(false),
         }
     }
 
-    /// Adds the conversations of these tools to the lists, as far as [`put_files`](Self::put_files)
-    /// has reported them.
-    #[must_use]
-    pub fn with_tools(mut self, tools: Arc<dyn ToolTexts>) -> Self {
-        self.tools = tools.names();
-        self.reader = Some(tools);
-        self
+    /// What is known of the files of other tools.
+    pub fn tool_files(&self) -> &ToolFiles {
+        &self.tool_files
     }
+}
 
+/// The tables of the store, if a database answers its lists.
+fn in_tables(logs: &Logs) -> Option<Box<dyn CatalogBackend>> {
+    #[cfg(feature = "store-postgres")]
+    if let Some(database) = logs.store.database() {
+        return Some(Box::new(CatalogTables::new(database, logs.clone())));
+    }
+    tracing::trace!(store = %logs.store.root().display(), "lists come from the catalog");
+    None
+}
+
+/// Lists and single sessions.
+impl Catalog {
     /// The page of the list that begins at `cursor`, or the first one, with up to `limit` entries.
     pub fn list(
         &self,
@@ -195,83 +181,34 @@ impl Catalog {
             // An additional row shows whether there is a next page.
             limit: limit.saturating_add(1),
         };
-        if let Some(remote) = &self.remote {
-            let complete = filter.search.is_none() || remote.read_words(READ_AT_ONCE)?;
-            let (sessions, total) = remote.page(filter, window)?;
-            let total = total.filter(|_| complete);
-            let mut page = remote::page_of(sessions, limit, total, complete, filter);
-            let search = filter.search.as_ref();
-            if let Some(term) = search.and_then(|search| search.terms().first()) {
-                add_snippets(&**remote, &self.logs, &mut page.sessions, term);
-            }
-            return Ok(page);
+        let found = self.backend.page(filter, window)?;
+        let mut sessions = found.sessions;
+        let more = sessions.len() > limit;
+        sessions.truncate(limit);
+        let last = sessions.last().filter(|_| more);
+        let next_cursor = last.map(|last| cursor::cursor_after(&last.id, &last.summary, filter));
+        let search = filter.search.as_ref();
+        if let Some(term) = search.and_then(|search| search.terms().first()) {
+            add_snippets(&*self.backend, &self.logs, &mut sessions, term);
         }
-        // Rows that were checked are not checked again, so the loop ends.
-        let mut checked = BTreeSet::new();
-        let (mut rows, total, complete) = self.with_retries(|| {
-            self.bring_up_to_date()?;
-            let complete = filter.search.is_none() || self.refresh().index_words(READ_AT_ONCE)?;
-            loop {
-                let found = self.read_complete(|tx| {
-                    let search = filter.search.as_ref();
-                    let found = search.map(|search| word_rows::found(tx, search));
-                    let found = found.transpose()?;
-                    let page = session_rows::page(tx, filter, &self.tools, found.as_ref(), window)?;
-                    let total =
-                        session_rows::count_listed(tx, filter, &self.tools, found.as_ref())?;
-                    let counted = search.is_none() || tool_rows::are_counted(tx, &self.tools)?;
-                    Ok((page, total, counted))
-                })?;
-                let Some((found, total, counted)) = found else {
-                    return Ok(None);
-                };
-                let unchecked = found.iter().filter(|row| !checked.contains(&row.id));
-                if !self.refresh().read_stale(unchecked, false)? {
-                    return Ok(Some((found, total, complete && counted)));
-                }
-                checked.extend(found.into_iter().map(|row| row.id));
-            }
-        })?;
-        let more = rows.len() > limit;
-        rows.truncate(limit);
-        let mut snippets = match &filter.search {
-            Some(search) => self.snippets(&rows, search),
-            None => BTreeMap::new(),
-        };
-        let last = rows.last().filter(|_| more);
-        let next_cursor = last.map(|row| cursor::cursor_after(&row.id, &row.summary, filter));
         Ok(SessionPage {
-            sessions: rows
-                .into_iter()
-                .enumerate()
-                .map(|(at, row)| Listed {
-                    snippet: snippets.remove(&at),
-                    ..listed(row)
-                })
-                .collect(),
+            sessions,
             next_cursor,
-            total: complete.then_some(total),
-            complete,
+            total: found.total.filter(|_| found.complete),
+            complete: found.complete,
         })
     }
 
-    /// The text around the words that were found. A search succeeds without it.
-    fn snippets(&self, rows: &[CatalogRow], search: &Search) -> BTreeMap<usize, String> {
-        let snippets = self.refresh().snippets(rows, search);
-        snippets.unwrap_or_else(|error| {
-            tracing::debug!(%error, "cannot show where words were found");
-            BTreeMap::new()
-        })
+    /// Up to a thousand sessions in the order of their ids, beginning after `after`, listed or not;
+    /// empty at the end. Sessions whose logs cannot be read are left out.
+    pub fn every(&self, after: Option<&SessionId>) -> Result<Vec<Listed>, ListError> {
+        self.backend.every(after, BY_ID)
     }
 
     /// The summary of one session, listed or not, brought up to date with its log; none if the log
     /// does not exist or cannot be read.
     pub fn find(&self, id: &SessionId) -> Option<Summary> {
-        let known = match &self.remote {
-            Some(remote) => remote.find(id),
-            None => self.refresh().find(id),
-        };
-        known.unwrap_or_else(|error| {
+        self.backend.find(id).unwrap_or_else(|error| {
             tracing::warn!(
                 session = %id,
                 error = &error as &dyn std::error::Error,
@@ -290,59 +227,35 @@ impl Catalog {
         }
     }
 
-    /// Up to a thousand sessions in the order of their ids, beginning after `after`, listed or not;
-    /// empty at the end. Sessions whose logs cannot be read are left out.
-    pub fn every(&self, after: Option<&SessionId>) -> Result<Vec<Listed>, ListError> {
-        if let Some(remote) = &self.remote {
-            return remote.every(after, BY_ID);
-        }
-        self.with_retries(|| {
-            self.bring_up_to_date()?;
-            let mut after = after.cloned();
-            loop {
-                // The first query refreshes the rows that are behind their logs; the second reads
-                // them.
-                self.refresh().check_next(after.as_ref())?;
-                let rows = self
-                    .database
-                    .read(|tx| session_rows::by_id(tx, after.as_ref(), BY_ID))?;
-                let Some(last) = rows.last().map(|row| row.id.clone()) else {
-                    return Ok(Some(Vec::new()));
-                };
-                let readable = rows.into_iter().filter(|row| row.unreadable.is_none());
-                let readable: Vec<_> = readable.map(listed).collect();
-                if !readable.is_empty() {
-                    return Ok(Some(readable));
-                }
-                after = Some(last);
-            }
-        })
+    /// The states of these sessions in the list now. Reads what was added to their logs.
+    pub fn look(
+        &self,
+        ids: &[SessionId],
+        since: Option<String>,
+    ) -> Result<BTreeMap<SessionId, ObservedSession>, ListError> {
+        let filter = Filter {
+            archived: Archived::Include,
+            since,
+            ..Filter::default()
+        };
+        let mut found = self.backend.look(ids, &filter)?;
+        self.fill_in_agent_ids(found.iter_mut().flatten())?;
+        let seen = ids.iter().zip(found).map(|(id, found)| {
+            let seen = match found {
+                Some(listed) => ObservedSession::Listed(Box::new(listed)),
+                // A session whose log cannot be checked may exist.
+                None if matches!(self.logs.store.len_of(id), Ok(None)) => ObservedSession::Gone,
+                None => ObservedSession::Hidden,
+            };
+            (id.clone(), seen)
+        });
+        Ok(seen.collect())
     }
 
-    /// Reads words that were not read yet, from about `budget` bytes of logs; returns whether all
-    /// are read now. A search does it too, but only for a moment.
-    pub fn read_words(&self, budget: usize) -> Result<bool, ListError> {
-        if let Some(remote) = &self.remote {
-            return remote.read_words(budget);
-        }
-        self.with_retries(|| {
-            self.bring_up_to_date()?;
-            Ok(Some(self.refresh().index_words(budget)?))
-        })
-    }
-
-    /// Makes sure that no word or title of a session whose log is gone remains in the catalog's
-    /// file or in one beside it. Takes as long as rewriting that file.
-    pub fn erase_deleted(&self) -> Result<(), ListError> {
-        if self.remote.is_some() {
-            return Ok(());
-        }
-        self.with_retries(|| {
-            // A log may be gone without a report of it.
-            self.refresh().compare_names()?;
-            Ok(Some(()))
-        })?;
-        Ok(self.database.compact()?)
+    /// The sessions whose logs this or another process may write to, and has written to since they
+    /// were read.
+    pub fn behind(&self) -> Result<Vec<SessionId>, ListError> {
+        self.backend.behind()
     }
 
     /// Checks a thousand logs in the order of their ids, beginning after `after`, and reads those
@@ -352,11 +265,7 @@ impl Catalog {
     /// marked before writing. If another program changed a log, its entry may be missing or too far
     /// down until this has run, in the background.
     pub fn audit(&self, after: Option<&SessionId>) -> Option<SessionId> {
-        if self.remote.is_some() {
-            return None;
-        }
-        let done = self.refresh().check_next(after);
-        done.unwrap_or_else(|error| {
+        self.backend.audit(after).unwrap_or_else(|error| {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
                 "cannot check the catalog"
@@ -364,151 +273,169 @@ impl Catalog {
             None
         })
     }
+}
 
-    /// Runs `list` until the catalog is complete from the beginning of the list to its end. Nothing
-    /// that another process does to the file makes a list fail: the last resort is a catalog in
-    /// memory.
-    pub(super) fn with_retries<T>(
-        &self,
-        mut list: impl FnMut() -> Result<Option<T>, ListError>,
-    ) -> Result<T, ListError> {
-        for attempt in 0..2 * ATTEMPTS {
-            if attempt == ATTEMPTS {
-                tracing::warn!(
-                    "other processes keep the catalog locked or reset it: using a catalog in memory"
-                );
-                self.database.abandon_file()?;
-            }
-            let switches = self.database.switches();
-            match list() {
-                // What was brought up to date is not what was read, if the catalog has changed its place.
-                Ok(_) if self.database.switches() != switches => {}
-                Ok(Some(done)) => return Ok(done),
-                Ok(None) => {}
-                Err(ListError::Storage(error)) if error.is_busy() => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(ListError::Storage(DatabaseError::Contended))
+/// Words.
+impl Catalog {
+    /// Reads words that were not read yet, from about `budget` bytes of logs; returns whether all
+    /// are read now. A search does it too, but only for a moment.
+    pub fn read_words(&self, budget: usize) -> Result<bool, ListError> {
+        self.backend.read_words(budget)
     }
 
-    /// The result of a query, with the catalog up to date.
-    pub(super) fn query<T>(
-        &self,
-        query: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
-    ) -> Result<T, ListError> {
-        self.with_retries(|| {
-            self.bring_up_to_date()?;
-            Ok(self.read_complete(&query)?)
-        })
-    }
-
-    /// The result of a query; none if the rows lack names of the folder.
-    pub(super) fn read_complete<T>(
-        &self,
-        query: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Option<T>, DatabaseError> {
-        self.database.read(|tx| {
-            let compared = session_rows::names(tx)?.stamp;
-            compared.map(|_| query(tx)).transpose()
-        })
-    }
-
-    /// Brings the catalog up to date with the logs, except for rows that no list shows.
-    pub(super) fn bring_up_to_date(&self) -> Result<(), ListError> {
-        let refresh = self.refresh();
-        self.mark_unreported()?;
-        if !refresh.names_are_fresh()? {
-            let _comparing = lock(&self.comparing);
-            if !refresh.names_are_fresh()? {
-                refresh.compare_names()?;
-            }
+    /// Reads words on a thread of its own until all are read, unless such a thread is running. A
+    /// search that could not wait for them is often followed by another one.
+    pub fn read_words_in_background(self: &Arc<Self>) -> Option<JoinHandle<()>> {
+        if self.is_reading.swap(true, Ordering::AcqRel) {
+            return None;
         }
-        let now = self.now();
-        let retried_at = self.retried_at.load(Ordering::Relaxed);
-        if retried_at == 0 || now.abs_diff(retried_at) >= RETRY_AFTER {
-            self.retried_at.store(now, Ordering::Relaxed);
-            refresh.retry_unreadable()?;
-        }
-        if self.database.is_private() {
-            // Other processes cannot mark rows here, so all rows are checked.
-            let mut after = None;
-            loop {
-                after = refresh.check_next(after.as_ref())?;
-                if after.is_none() {
-                    return Ok(());
+        let catalog = Arc::downgrade(self);
+        let thread = thread::Builder::new().name("words".to_owned());
+        let started = thread.spawn(move || {
+            // The thread does not keep the catalog alive: it stops when nobody else has it.
+            while let Some(catalog) = catalog.upgrade() {
+                let read = catalog.read_words(IN_BACKGROUND);
+                if let Err(error) = &read {
+                    tracing::warn!(%error, "cannot read the words of sessions");
+                }
+                if !matches!(read, Ok(false)) {
+                    catalog.is_reading.store(false, Ordering::Release);
+                    return;
                 }
             }
+        });
+        if let Err(error) = &started {
+            tracing::warn!(%error, "cannot read the words of sessions in the background");
+            self.is_reading.store(false, Ordering::Release);
         }
-        self.audit_once()?;
-        refresh.read_dirty()
+        started.ok()
     }
 
-    /// Marks the sessions whose reports failed.
-    fn mark_unreported(&self) -> Result<(), DatabaseError> {
-        let ids = lock(&self.unreported).clone();
-        if ids.is_empty() {
-            return Ok(());
-        }
-        let now = self.now();
-        self.database.write(|tx| {
-            ids.iter()
-                .try_for_each(|id| session_rows::mark_dirty(tx, id, now))
-        })?;
-        lock(&self.unreported).retain(|id| !ids.contains(id));
-        Ok(())
-    }
-
-    /// Compares the lengths of all logs with the rows, unless the database is as it was left. Even
-    /// then it may be an older copy together with its generation. The rows that a list shows are
-    /// compared when it shows them, so the others are compared here.
-    fn audit_once(&self) -> Result<(), ListError> {
-        let audited = self.database.switches() + 1;
-        if self.audited.load(Ordering::Relaxed) == audited {
-            return Ok(());
-        }
-        let disk = &*self.sys.disk;
-        let is_current = self
-            .database
-            .read(|tx| lock(&self.generation).is_current(disk, tx))?;
-        if is_current {
-            self.refresh().compare_lengths(Compared::Unlisted)?;
-        } else {
-            lock(&self.generation).begin_audit(disk);
-            self.refresh().compare_lengths(Compared::All)?;
-            self.database
-                .write(|tx| lock(&self.generation).renew(disk, tx))?;
-        }
-        self.audited.store(audited, Ordering::Relaxed);
-        Ok(())
-    }
-
-    pub(super) fn refresh(&self) -> Refresh<'_> {
-        Refresh {
-            database: &self.database,
-            logs: &self.logs,
-            clock: &*self.sys.clock,
-        }
-    }
-
-    /// The current time as a mark; never 0, which means unmarked.
-    pub(super) fn now(&self) -> i64 {
-        self.sys.clock.now().as_millis().max(1)
+    /// Makes sure that no word or title of a session whose log is gone remains in the catalog's
+    /// file or in one beside it. Takes as long as rewriting that file.
+    pub fn erase_deleted(&self) -> Result<(), ListError> {
+        self.backend.erase_deleted()
     }
 }
 
-pub(super) fn listed(row: CatalogRow) -> Listed {
-    Listed {
-        id: row.id,
-        summary: row.summary,
-        snippet: None,
+/// Agents' ids of sessions.
+impl Catalog {
+    /// Which of these ids of an agent belong to sessions of ours. If a list showed the agent's
+    /// entries for them, it would show a session twice, or one that was deleted.
+    ///
+    /// Our lists leave out a session without a prompt. If it was the agent's in the beginning, the
+    /// agent lists it.
+    pub fn ours(&self, agent: &str, ids: &[String]) -> Result<BTreeSet<String>, ListError> {
+        self.backend.ours(agent, ids)
+    }
+
+    /// Adds the agents' ids of the sessions to a page, each session's oldest first.
+    pub fn add_agent_ids(&self, page: &mut SessionPage) -> Result<(), ListError> {
+        self.fill_in_agent_ids(page.sessions.iter_mut())
+    }
+
+    fn fill_in_agent_ids<'a>(
+        &self,
+        sessions: impl Iterator<Item = &'a mut Listed>,
+    ) -> Result<(), ListError> {
+        let mut sessions: Vec<_> = sessions.collect();
+        let ids: Vec<_> = sessions.iter().map(|listed| &listed.id).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let known = self.backend.agent_ids(&ids)?;
+        for (listed, ids) in sessions.iter_mut().zip(known) {
+            listed.summary.agent_ids = ids;
+        }
+        Ok(())
+    }
+
+    /// The ids that agents have or had for a session, which may be deleted.
+    pub fn agent_ids(&self, id: &SessionId) -> Vec<AgentSessionId> {
+        let known = self.backend.agent_ids(&[id]);
+        let known = known.map(|mut ids| ids.pop().unwrap_or_default());
+        known.unwrap_or_else(|error| {
+            tracing::debug!(session = %id, %error, "cannot find the agent's ids of a session");
+            Vec::new()
+        })
+    }
+
+    /// The session that an agent knows by this id; the one prompted last, if there are several.
+    pub fn of_inner(&self, agent: &str, id: &str) -> Result<Option<SessionId>, ListError> {
+        self.backend.of_inner(agent, id)
+    }
+
+    /// The session that clients know by this id, which is not the session's own id.
+    pub fn known_as(&self, name: &str) -> Result<Option<SessionId>, ListError> {
+        self.backend.known_as(name)
+    }
+}
+
+/// Reports of sessions. One that fails is logged, and a list finds in the log what is missing.
+impl Catalog {
+    /// From now on, `observe` is called with each session that this process changes. It must not wait,
+    /// and must not use the catalog. `None` ends this.
+    pub fn observe(&self, observe: Option<Observe>) {
+        self.observer.set(observe);
+    }
+
+    /// To be called before this program adds or removes a log; the result goes to
+    /// [`created`](Self::created) or [`removed`](Self::removed).
+    ///
+    /// A list compares names with the folder only if the folder changed since they were last
+    /// compared. Our own changes must not make every list compare them. So if the catalog had every
+    /// name before such a change, it moves the folder's time that it has recorded along with the
+    /// change. This hides a change that another program makes in between, but not for long: after
+    /// some minutes the names are compared in any case.
+    pub fn before_change(&self) -> BeforeChange {
+        self.backend.before_change()
+    }
+
+    /// A log was created, and this process may write to it.
+    pub fn created(&self, id: &SessionId, summary: &Summary, before: BeforeChange) {
+        self.backend.created(id, summary, before);
+        self.observer.changed(id);
+    }
+
+    /// A log was removed.
+    pub fn removed(&self, id: &SessionId, before: BeforeChange) {
+        self.backend.removed(id, before);
+        self.observer.changed(id);
+    }
+
+    /// This process is about to write something to a log that the list shows. To be called while it
+    /// has the log's lock, each time before a prompt or a change of folder is recorded. If the
+    /// process dies before it calls [`closed`](Self::closed), the next list reads the end of the
+    /// log.
+    pub fn opened(&self, id: &SessionId) {
+        self.backend.mark_dirty(id);
+        self.observer.changed(id);
+    }
+
+    /// The log of an open session changed: a prompt, a new folder, a title.
+    pub fn put(&self, id: &SessionId, summary: &Summary) {
+        self.backend.put(id, summary);
+        self.observer.changed(id);
+    }
+
+    /// This process will not write to the log again. To be called while it still has the log's
+    /// lock; otherwise it may overwrite what the next lock holder reports.
+    pub fn closed(&self, id: &SessionId, summary: &Summary) {
+        self.backend.closed(id, summary);
+        self.observer.changed(id);
+    }
+
+    /// An agent has an id for a session that is not in its log yet.
+    pub fn knows(&self, id: &SessionId, inner: &AgentSessionId) {
+        self.backend.knows(id, inner);
+        self.observer.changed(id);
     }
 }
 
 impl fmt::Debug for Catalog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Catalog")
-            .field("database", &self.database)
+            .field("logs", &self.logs)
             .finish_non_exhaustive()
     }
 }

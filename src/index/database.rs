@@ -193,6 +193,11 @@ impl CatalogDatabase {
         }
     }
 
+    /// The file's path, unless the database is in memory from the beginning.
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.file.as_deref().map(|file| file.path.as_path())
+    }
+
     /// Runs `op` on a consistent view. Runs it again if the database had to be replaced by an empty
     /// one, which another process may also do at any time.
     pub(super) fn read<T>(

@@ -4,13 +4,10 @@
 //! something. Like all of the catalog's code, it locks the database for short writes only.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::thread::{self, JoinHandle};
 
 use crate::sys::SessionId;
 
-use super::catalog::{Catalog, ListError};
+use super::catalog::ListError;
 use super::refresh::{Refresh, read_all};
 use super::session_rows::{self, CatalogRow};
 use super::word_rows::{self, LogTexts, LogWords};
@@ -28,9 +25,6 @@ const LEAST: usize = 1024;
 /// other processes wait.
 const WRITTEN_AT_ONCE: usize = 256 * 1024;
 
-/// How many bytes of logs one step in the background reads.
-const IN_BACKGROUND: usize = 1024 * 1024;
-
 /// The result of reading a log for its words.
 enum LogReading {
     /// The log was read, perhaps not to its end.
@@ -39,36 +33,6 @@ enum LogReading {
     Same,
     /// The log cannot be read.
     Unreadable,
-}
-
-impl Catalog {
-    /// Reads words on a thread of its own until all are read, unless such a thread is running. A
-    /// search that could not wait for them is often followed by another one.
-    pub fn read_words_in_background(self: &Arc<Self>) -> Option<JoinHandle<()>> {
-        if self.filling.swap(true, Ordering::AcqRel) {
-            return None;
-        }
-        let catalog = Arc::downgrade(self);
-        let thread = thread::Builder::new().name("words".to_owned());
-        let started = thread.spawn(move || {
-            // The thread does not keep the catalog alive: it stops when nobody else has it.
-            while let Some(catalog) = catalog.upgrade() {
-                let read = catalog.read_words(IN_BACKGROUND);
-                if let Err(error) = &read {
-                    tracing::warn!(%error, "cannot read the words of sessions");
-                }
-                if !matches!(read, Ok(false)) {
-                    catalog.filling.store(false, Ordering::Release);
-                    return;
-                }
-            }
-        });
-        if let Err(error) = &started {
-            tracing::warn!(%error, "cannot read the words of sessions in the background");
-            self.filling.store(false, Ordering::Release);
-        }
-        started.ok()
-    }
 }
 
 impl Refresh<'_> {

@@ -14,7 +14,7 @@
 //!    (`erase_words`).
 //! 6. A search that asks for places gets them from the logs: the index says in which pieces
 //!    (`hits`). The text of other tools' conversations is kept in the index (`kept_text`).
-//! 7. A store in a database answers lists itself (`remote`, `tables`).
+//! 7. A store in a database answers lists itself (`backend`, `tables`).
 //! 8. The file is used only if it is ours (`ownership`), rebuilt if it is damaged, and replaced by a
 //!    database in memory if it cannot be used (`database`, `schema`).
 
@@ -24,10 +24,12 @@ pub mod hits;
 pub mod search;
 pub mod summary;
 
+mod backend;
 mod cursor;
 mod database;
 mod reports;
 mod refresh;
+mod sqlite;
 mod observe;
 mod logs;
 mod generation;
@@ -46,7 +48,6 @@ mod ownership;
 mod conditions;
 #[cfg(feature = "store-postgres")]
 mod lexemes;
-mod remote;
 #[cfg(feature = "store-postgres")]
 mod remote_words;
 #[cfg(feature = "store-postgres")]
@@ -55,6 +56,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
+pub use backend::BeforeChange;
 pub use catalog::{Catalog, ListError, Listed, SessionPage};
 pub use cursor::{cursor_after, seal, unseal};
 pub use database::DatabaseError;
@@ -62,8 +64,7 @@ pub use filter::{Archived, Filter, Order};
 pub use hits::{Hit, HitCall, Hits, HitsError, Pattern, Query};
 pub use observe::ObservedSession;
 pub use refresh::read_all;
-pub use reports::BeforeChange;
 pub use search::{Search, Term};
 pub use summary::{Summary, first_title};
 pub use tokens::Tokens;
-pub use tool_rows::{Edition, FileOfTool, MayHave, ReadFile, ToolTexts};
+pub use tool_rows::{Edition, FileOfTool, MayHave, ReadFile, ToolFiles, ToolTexts};

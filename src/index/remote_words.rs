@@ -6,15 +6,15 @@ use crate::conversation::{Field, Passage};
 use crate::store::database::{int, ints, text, texts, uuids};
 use crate::sys::{SessionId, lock};
 
+use super::backend::TextLocation;
 use super::catalog::ListError;
 use super::conditions::Conditions;
 use super::database::DatabaseError;
 use super::lexemes::Lexemes;
 use super::logs::Texts;
-use super::remote::RankedPlaces;
 use super::search::{Search, Term};
-use super::tables::{CatalogTables, id};
-use super::word_rows::{RANKED, TextLocation, WEIGHTS, columns};
+use super::tables::{CatalogTables, RankedPlaces, id};
+use super::word_rows::{RANKED, WEIGHTS, columns};
 
 /// How many unread logs are looked for at once.
 const LOGS: i64 = 16;

@@ -8,7 +8,7 @@ use crate::record::{Activity, OpenTurns};
 use crate::sys::SessionId;
 
 use super::agent_ids;
-use super::cursor::CursorPosition;
+use super::backend::RowWindow;
 use super::filter::{Archived, Filter};
 use super::summary::Summary;
 use super::tool_rows;
@@ -117,17 +117,6 @@ pub(super) fn ids(tx: &Transaction<'_>) -> Result<Vec<SessionId>> {
     let mut statement =
         tx.prepare_cached("SELECT id FROM sessions WHERE tool IS NULL ORDER BY id")?;
     statement.query_map([], id)?.collect()
-}
-
-/// Which entries of a list to return.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RowWindow<'a> {
-    /// The position after which the entries are; `None` for the beginning of the list.
-    pub(super) after: Option<&'a CursorPosition>,
-    /// The number of entries to skip after `after`.
-    pub(super) offset: u64,
-    /// The maximum number of entries.
-    pub(super) limit: usize,
 }
 
 /// The entries of a list within `window`.

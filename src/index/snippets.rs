@@ -9,15 +9,13 @@ use crate::conversation::Passage;
 use crate::record::title::line_of;
 use crate::sys::SessionId;
 
-use super::catalog::{ListError, Listed};
+use super::backend::{CatalogBackend, TextLocation};
+use super::catalog::Listed;
 use super::kept_text;
 use super::logs::Logs;
-use super::refresh::{Refresh, read_all};
-use super::remote::Remote;
-use super::search::{Search, Term};
-use super::session_rows::CatalogRow;
+use super::refresh::read_all;
+use super::search::Term;
 use super::tokens::Tokens;
-use super::word_rows::{self, TextLocation};
 
 /// For how many sessions of a page text is shown.
 const SESSIONS: usize = 50;
@@ -27,27 +25,6 @@ const OF_A_LOG: usize = 128 * 1024;
 
 /// How many characters before the word are shown.
 const BEFORE: usize = 30;
-
-impl Refresh<'_> {
-    /// The text around the first word of a search in these sessions, by their indices in `found`.
-    /// Sessions in which it cannot be shown are left out.
-    pub(super) fn snippets(
-        self,
-        found: &[CatalogRow],
-        search: &Search,
-    ) -> Result<BTreeMap<usize, String>, ListError> {
-        let Some(term) = search.terms().first() else {
-            return Ok(BTreeMap::new());
-        };
-        let shown = &found[..found.len().min(SESSIONS)];
-        let places = self.database.read(|tx| {
-            let ids = shown.iter().map(|row| &row.id);
-            word_rows::places(tx, ids, term)
-        })?;
-        let ids = shown.iter().map(|row| &row.id);
-        Ok(around(self.logs, term, ids.zip(places)))
-    }
-}
 
 /// The text around a term in these sessions, by their indices. With each comes the first
 /// piece that has it.
@@ -76,10 +53,15 @@ fn around<'a>(
 }
 
 /// Adds the text around a term that was found. A search succeeds without it.
-pub(super) fn add_snippets(remote: &dyn Remote, logs: &Logs, sessions: &mut [Listed], term: &Term) {
+pub(super) fn add_snippets(
+    backend: &dyn CatalogBackend,
+    logs: &Logs,
+    sessions: &mut [Listed],
+    term: &Term,
+) {
     let shown = sessions.iter().take(SESSIONS);
     let ids: Vec<_> = shown.map(|listed| &listed.id).collect();
-    let found = match remote.places(&ids, term) {
+    let found = match backend.places(&ids, term) {
         Ok(places) => around(logs, term, ids.into_iter().zip(places)),
         Err(error) => {
             tracing::debug!(%error, "cannot show where words were found");

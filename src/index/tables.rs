@@ -1,6 +1,7 @@
 //! Lists from the tables of a store in PostgreSQL.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -9,17 +10,18 @@ use crate::record::AgentSessionId;
 use crate::store::database::{Database, Param, Row, flags, int, ints, text, texts, uuid, uuids};
 use crate::sys::{SessionId, lock};
 
+use super::backend::{
+    BeforeChange, CatalogBackend, FoundPage, LocatedSession, READ_AT_ONCE, Ranking, RowWindow,
+    TextLocation,
+};
 use super::catalog::{ListError, Listed};
 use super::conditions::{Conditions, Sought};
 use super::filter::{Filter, Order};
 use super::lexemes::Lexemes;
 use super::logs::Logs;
 use super::refresh::read_all;
-use super::remote::{RankedPlaces, Remote};
 use super::search::{Search, Term};
-use super::session_rows::RowWindow;
 use super::summary::Summary;
-use super::word_rows::TextLocation;
 
 /// The most entries that are counted.
 const MOST_COUNTED: i64 = 10_000;
@@ -218,6 +220,14 @@ impl CatalogTables {
         Ok(listed.collect())
     }
 
+    /// A session, if the list shows it.
+    fn listed(&self, id: &SessionId, filter: &Filter) -> Result<Option<Listed>, ListError> {
+        let mut one = Conditions::of(filter);
+        one.and("s.id = ?", [uuid(id.to_uuid())]);
+        let sql = format!("SELECT {COLUMNS} FROM {ROWS} WHERE {}", one.sql);
+        Ok(self.sessions(&self.ask(&sql, one.params)?)?.pop())
+    }
+
     /// Keeps summaries, all with one statement, which locks the sessions in the order of their numbers:
     /// another process may do the same.
     fn put_all(&self, read: &[(SessionId, Summary)]) -> Result<(), ListError> {
@@ -288,57 +298,26 @@ impl CatalogTables {
     }
 }
 
-impl Remote for CatalogTables {
-    fn read_words(&self, budget: usize) -> Result<bool, ListError> {
-        self.read_new()?;
-        self.read_unread(budget)
-    }
-
-    fn places(
-        &self,
-        ids: &[&SessionId],
-        term: &Term,
-    ) -> Result<Vec<Option<TextLocation>>, ListError> {
-        self.places_of(ids, term)
-    }
-
-    fn ranked(
-        &self,
-        search: &Search,
-        fields: &[Field],
-        most: usize,
-    ) -> Result<Vec<RankedPlaces>, ListError> {
-        self.ranked_by_words(search, fields, most)
-    }
-
-    fn page(
-        &self,
-        filter: &Filter,
-        window: RowWindow<'_>,
-    ) -> Result<(Vec<Listed>, Option<u64>), ListError> {
-        self.read_new()?;
+impl CatalogBackend for CatalogTables {
+    fn page(&self, filter: &Filter, window: RowWindow<'_>) -> Result<FoundPage, ListError> {
+        let complete = match &filter.search {
+            Some(_) => self.read_words(READ_AT_ONCE)?,
+            None => self.read_new().map(|()| true)?,
+        };
         let sought = self.sought(filter)?;
-        let total = self.count(filter, sought.as_deref())?;
-        Ok((self.within(filter, sought.as_deref(), window)?, total))
+        Ok(FoundPage {
+            total: self.count(filter, sought.as_deref())?,
+            sessions: self.within(filter, sought.as_deref(), window)?,
+            complete,
+        })
+    }
+
+    fn bring_up_to_date(&self) -> Result<(), ListError> {
+        self.read_new()
     }
 
     fn entries(&self, filter: &Filter, window: RowWindow<'_>) -> Result<Vec<Listed>, ListError> {
-        self.read_new()?;
-        let sought = self.sought(filter)?;
-        self.within(filter, sought.as_deref(), window)
-    }
-
-    fn listed(&self, id: &SessionId, filter: &Filter) -> Result<Option<Listed>, ListError> {
-        let mut one = Conditions::of(filter);
-        one.and("s.id = ?", [uuid(id.to_uuid())]);
-        let sql = format!("SELECT {COLUMNS} FROM {ROWS} WHERE {}", one.sql);
-        Ok(self.sessions(&self.ask(&sql, one.params)?)?.pop())
-    }
-
-    fn find(&self, id: &SessionId) -> Result<Option<Summary>, ListError> {
-        let sql = format!("SELECT {COLUMNS} FROM {ROWS} WHERE s.state = 'l' AND s.id = $1");
-        let found = self.sessions(&self.ask(&sql, vec![uuid(id.to_uuid())])?)?;
-        Ok(found.into_iter().next().map(|listed| listed.summary))
+        self.within(filter, None, window)
     }
 
     fn every(&self, after: Option<&SessionId>, limit: i64) -> Result<Vec<Listed>, ListError> {
@@ -353,12 +332,57 @@ impl Remote for CatalogTables {
         self.sessions(&self.ask(&sql, vec![uuid(after), int(limit)])?)
     }
 
+    fn find(&self, id: &SessionId) -> Result<Option<Summary>, ListError> {
+        let sql = format!("SELECT {COLUMNS} FROM {ROWS} WHERE s.state = 'l' AND s.id = $1");
+        let found = self.sessions(&self.ask(&sql, vec![uuid(id.to_uuid())])?)?;
+        Ok(found.into_iter().next().map(|listed| listed.summary))
+    }
+
+    fn look(&self, ids: &[SessionId], filter: &Filter) -> Result<Vec<Option<Listed>>, ListError> {
+        ids.iter().map(|id| self.listed(id, filter)).collect()
+    }
+
     fn behind(&self) -> Result<Vec<SessionId>, ListError> {
         let sql = format!(
             "SELECT s.id FROM {ROWS}
              WHERE f.writer IS NOT NULL AND s.state = 'l' AND s.scanned <> f.end_off"
         );
         Ok(self.ask(&sql, Vec::new())?.iter().map(id).collect())
+    }
+
+    fn audit(&self, _after: Option<&SessionId>) -> Result<Option<SessionId>, ListError> {
+        Ok(None)
+    }
+
+    fn read_words(&self, budget: usize) -> Result<bool, ListError> {
+        self.read_new()?;
+        self.read_unread(budget)
+    }
+
+    fn ranked<'a>(
+        &'a self,
+        search: &'a Search,
+        fields: &'a [Field],
+        most: usize,
+    ) -> Result<Box<dyn Ranking + 'a>, ListError> {
+        let complete = self.read_words(READ_AT_ONCE)?;
+        Ok(Box::new(TablesRanking {
+            tables: self,
+            sessions: self.ranked_by_words(search, fields, most)?,
+            complete,
+        }))
+    }
+
+    fn places(
+        &self,
+        ids: &[&SessionId],
+        term: &Term,
+    ) -> Result<Vec<Option<TextLocation>>, ListError> {
+        self.places_of(ids, term)
+    }
+
+    fn erase_deleted(&self) -> Result<(), ListError> {
+        Ok(())
     }
 
     fn ours(&self, agent: &str, ids: &[String]) -> Result<BTreeSet<String>, ListError> {
@@ -406,12 +430,78 @@ impl Remote for CatalogTables {
         Ok(self.ask(sql, vec![text(name.to_owned())])?.first().map(id))
     }
 
-    fn put(&self, id: &SessionId, summary: &Summary) -> Result<(), ListError> {
-        self.put_all(&[(id.clone(), summary.clone())])
+    fn before_change(&self) -> BeforeChange {
+        BeforeChange(None)
     }
 
-    fn knows(&self, id: &SessionId, known: &[AgentSessionId]) -> Result<(), ListError> {
-        self.knows_all(known.iter().map(|known| (id, known)))
+    fn created(&self, id: &SessionId, summary: &Summary, _before: BeforeChange) {
+        self.put(id, summary);
+    }
+
+    /// The log's row is gone with the log.
+    fn removed(&self, _id: &SessionId, _before: BeforeChange) {}
+
+    /// The length of the log shows what its summary lacks.
+    fn mark_dirty(&self, _id: &SessionId) {}
+
+    fn put(&self, id: &SessionId, summary: &Summary) {
+        let done = self.put_all(&[(id.clone(), summary.clone())]);
+        log_failure(id, done);
+    }
+
+    fn closed(&self, id: &SessionId, summary: &Summary) {
+        self.put(id, summary);
+    }
+
+    fn knows(&self, id: &SessionId, inner: &AgentSessionId) {
+        log_failure(id, self.knows_all(std::iter::once((id, inner))));
+    }
+}
+
+/// Logs why a report was not kept. A list finds in the log what is missing.
+fn log_failure(id: &SessionId, done: Result<(), ListError>) {
+    if let Err(error) = done {
+        tracing::warn!(session = %id, error = &error as &dyn std::error::Error, "cannot keep a summary");
+    }
+}
+
+/// A session that has all words of a search, and where, best first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RankedPlaces {
+    pub(super) id: SessionId,
+    pub(super) places: Vec<TextLocation>,
+}
+
+/// The sessions that have all words of a search.
+struct TablesRanking<'a> {
+    tables: &'a CatalogTables,
+    sessions: Vec<RankedPlaces>,
+    complete: bool,
+}
+
+impl Ranking for TablesRanking<'_> {
+    fn count(&self) -> usize {
+        self.sessions.len()
+    }
+
+    fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    fn locate(
+        &self,
+        part: Range<usize>,
+        filter: &Filter,
+        admits: &dyn Fn(&Listed) -> bool,
+        most: usize,
+    ) -> Result<Vec<Option<LocatedSession>>, ListError> {
+        let located = self.sessions[part].iter().map(|ranked| {
+            let listed = self.tables.listed(&ranked.id, filter)?;
+            let listed = listed.filter(|listed| admits(listed));
+            let places = ranked.places.iter().take(most);
+            Ok(listed.map(|listed| (listed, places.cloned().collect())))
+        });
+        located.collect()
     }
 }
 

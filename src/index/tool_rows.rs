@@ -4,6 +4,9 @@
 //! file without a conversation of its own is remembered, too, so that it is not read again before it
 //! changes.
 
+use std::fmt;
+use std::sync::Arc;
+
 use rusqlite::{
     OptionalExtension, Result, Row as Columns, ToSql, Transaction, params, params_from_iter,
 };
@@ -11,7 +14,9 @@ use rusqlite::{
 use crate::conversation::Passage;
 use crate::sys::SessionId;
 
-use super::catalog::{Catalog, ListError};
+use super::catalog::ListError;
+use super::database::CatalogDatabase;
+use super::observe::Observer;
 use super::session_rows::{self, CatalogRow, int};
 use super::summary::Summary;
 use super::word_rows;
@@ -66,7 +71,28 @@ pub struct Edition {
     version: i64,
 }
 
-impl Catalog {
+/// The files of other tools that were reported, and the listed conversations in them. Only a catalog in
+/// SQLite lists them: beside a store in a database, they are known to this process alone.
+pub struct ToolFiles {
+    pub(super) database: Arc<CatalogDatabase>,
+    /// The tools whose conversations are listed.
+    tools: Arc<[String]>,
+    observer: Arc<Observer>,
+}
+
+impl ToolFiles {
+    pub(super) fn new(
+        database: Arc<CatalogDatabase>,
+        tools: Arc<[String]>,
+        observer: Arc<Observer>,
+    ) -> Self {
+        Self {
+            database,
+            tools,
+            observer,
+        }
+    }
+
     /// The edition that the catalog has now.
     pub fn edition(&self) -> std::result::Result<Edition, ListError> {
         Ok(self.database.read(|tx| {
@@ -78,7 +104,7 @@ impl Catalog {
     }
 
     /// The files of a tool that were reported, with the sessions that they are.
-    pub fn files(&self, tool: &str) -> std::result::Result<Known, ListError> {
+    pub fn known(&self, tool: &str) -> std::result::Result<Known, ListError> {
         Ok(self.database.read(|tx| {
             let sql = "SELECT path, part, size, changed, session FROM files WHERE tool = ?";
             let mut statement = tx.prepare_cached(sql)?;
@@ -93,10 +119,7 @@ impl Catalog {
 
     /// Reports files that were read, each with its tool: their conversations are listed from now on,
     /// except for those that are sessions here, or were. Returns those that have a log.
-    pub fn put_files(
-        &self,
-        read: &[(&str, ReadFile)],
-    ) -> std::result::Result<Vec<SessionId>, ListError> {
+    pub fn put(&self, read: &[(&str, ReadFile)]) -> std::result::Result<Vec<SessionId>, ListError> {
         let mut ours = Vec::new();
         for batch in read.chunks(BATCH) {
             let with_log = self.database.write(|tx| {
@@ -123,11 +146,7 @@ impl Catalog {
     }
 
     /// Reports files of a tool that are gone, and so are their conversations.
-    pub fn remove_files(
-        &self,
-        tool: &str,
-        gone: &[FileOfTool],
-    ) -> std::result::Result<(), ListError> {
+    pub fn remove(&self, tool: &str, gone: &[FileOfTool]) -> std::result::Result<(), ListError> {
         for batch in gone.chunks(BATCH) {
             let removed = self.database.write(|tx| {
                 let removed = batch.iter().map(|file| remove(tx, tool, file));
@@ -148,8 +167,22 @@ impl Catalog {
         Ok(self.database.read(|tx| file_of(tx, &self.tools, id))?)
     }
 
+    /// The files of these conversations, as [`file_of`](Self::file_of) finds them.
+    pub(super) fn files_of(
+        &self,
+        ids: &[&SessionId],
+    ) -> std::result::Result<Vec<Option<(String, FileOfTool)>>, ListError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(self.database.read(|tx| {
+            let files = ids.iter().map(|id| file_of(tx, &self.tools, id));
+            files.collect::<Result<Vec<_>>>()
+        })?)
+    }
+
     /// Whether this is a listed conversation of another tool that has no log.
-    pub fn is_of_tool(&self, id: &SessionId) -> std::result::Result<bool, ListError> {
+    pub fn is_listed(&self, id: &SessionId) -> std::result::Result<bool, ListError> {
         if self.tools.is_empty() {
             return Ok(false);
         }
@@ -165,7 +198,7 @@ impl Catalog {
     }
 
     /// The listed conversations of other tools that have no log.
-    pub fn ids_of_tools(&self) -> std::result::Result<Vec<SessionId>, ListError> {
+    pub fn ids(&self) -> std::result::Result<Vec<SessionId>, ListError> {
         let sql = format!(
             "SELECT id FROM sessions
              WHERE tool IS NOT NULL AND updated_at IS NOT NULL AND {}",
@@ -173,7 +206,7 @@ impl Catalog {
         );
         Ok(self.database.read(|tx| {
             let mut statement = tx.prepare_cached(&sql)?;
-            let ids = statement.query_map(params_from_iter(&self.tools), session_rows::id)?;
+            let ids = statement.query_map(params_from_iter(self.tools.iter()), session_rows::id)?;
             ids.collect()
         })?)
     }
@@ -188,7 +221,7 @@ impl Catalog {
         );
         Ok(self.database.read(|tx| {
             let mut statement = tx.prepare_cached(&sql)?;
-            let kept = statement.query_map(params_from_iter(&self.tools), |columns| {
+            let kept = statement.query_map(params_from_iter(self.tools.iter()), |columns| {
                 Ok((session_rows::id(columns)?, columns.get(1)?))
             })?;
             kept.collect()
@@ -224,11 +257,7 @@ impl Catalog {
     }
 
     /// The files of a tool that changed last.
-    pub fn newest_files(
-        &self,
-        tool: &str,
-        limit: u32,
-    ) -> std::result::Result<Vec<String>, ListError> {
+    pub fn newest(&self, tool: &str, limit: u32) -> std::result::Result<Vec<String>, ListError> {
         Ok(self.database.read(|tx| {
             let mut statement = tx.prepare_cached(
                 "SELECT path FROM files WHERE tool = ? ORDER BY changed DESC LIMIT ?",
@@ -240,7 +269,7 @@ impl Catalog {
 
     /// The listed conversation that its tool knows by this id; the one that changed last, if there
     /// are several.
-    pub fn named_by_tool(&self, name: &str) -> std::result::Result<Option<SessionId>, ListError> {
+    pub fn named(&self, name: &str) -> std::result::Result<Option<SessionId>, ListError> {
         let sql = format!(
             "SELECT id FROM sessions WHERE known_as = ? AND tool IS NOT NULL AND updated_at IS NOT NULL AND {}
              ORDER BY updated_at DESC LIMIT 1",
@@ -277,6 +306,14 @@ impl Catalog {
                 statement.query_map(&*values, |columns| Ok((columns.get(4)?, file(columns)?)))?;
             files.collect()
         })?)
+    }
+}
+
+impl fmt::Debug for ToolFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolFiles")
+            .field("tools", &self.tools)
+            .finish_non_exhaustive()
     }
 }
 
@@ -317,8 +354,8 @@ pub(super) fn count(tx: &Transaction<'_>, tools: &[String]) -> Result<i64> {
     counts.sum()
 }
 
-/// See [`Catalog::file_of`].
-pub(super) fn file_of(
+/// See [`ToolFiles::file_of`].
+fn file_of(
     tx: &Transaction<'_>,
     tools: &[String],
     id: &SessionId,

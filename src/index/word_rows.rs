@@ -12,8 +12,8 @@ use rusqlite::{OptionalExtension, Result, Transaction, params, params_from_iter}
 use crate::conversation::{Field, Passage};
 use crate::sys::SessionId;
 
+use super::backend::TextLocation;
 use super::erase_words;
-use super::hits::Ranked;
 use super::kept_text;
 use super::logs::Texts;
 use super::search::{Search, Term};
@@ -163,22 +163,14 @@ fn insert(
     Ok(())
 }
 
-/// Where the text of a piece is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum TextLocation {
-    /// In a log, from this byte to that one; to the end of the log if it is the last piece.
-    Log(u64, Option<u64>),
-    /// Here, packed by [`kept_text`].
-    Kept(Vec<u8>),
-}
-
 /// Where in these sessions the first piece with a term is.
-pub(super) fn places<'a>(
+pub(super) fn places(
     tx: &Transaction<'_>,
-    ids: impl Iterator<Item = &'a SessionId>,
+    ids: &[&SessionId],
     term: &Term,
 ) -> Result<Vec<Option<TextLocation>>> {
-    let numbers: Vec<_> = ids.map(|id| number(tx, id)).collect::<Result<_>>()?;
+    let numbers = ids.iter().map(|id| number(tx, id));
+    let numbers: Vec<_> = numbers.collect::<Result<_>>()?;
     let mut wanted: BTreeSet<i64> = numbers.iter().flatten().copied().collect();
     let mut places = BTreeMap::new();
     let mut matching = tx.prepare_cached("SELECT rowid FROM words WHERE words MATCH ?")?;
@@ -243,6 +235,15 @@ pub(super) const WEIGHTS: &str = "4, 3, 1.5, 4, 2, 1, 0.7, 0.5";
 /// what is everywhere takes long, and its number says little.
 pub(super) const RANKED: usize = 512;
 
+/// A session with all words of a search.
+#[derive(Clone, Debug)]
+pub(super) struct RankedRow {
+    /// The number of its row.
+    pub(super) number: i64,
+    /// Its pieces that have some of the words, best first; empty if they were not looked up.
+    pub(super) pieces: Vec<i64>,
+}
+
 /// The sessions that have all words of a search in these fields, or in any if there are none, best
 /// first, at most `most`.
 pub(super) fn ranked(
@@ -250,7 +251,7 @@ pub(super) fn ranked(
     search: &Search,
     fields: &[Field],
     most: usize,
-) -> Result<Vec<Ranked>> {
+) -> Result<Vec<RankedRow>> {
     let expressions = expressions(search, fields);
     let found = with_all(tx, &expressions)?;
     if found.is_empty() {
@@ -269,20 +270,20 @@ pub(super) fn ranked(
     ))?;
     let mut pieces = matching.query((any(&expressions), as_json(&newest)))?;
     let mut places: BTreeMap<i64, usize> = BTreeMap::new();
-    let mut sessions: Vec<Ranked> = Vec::new();
+    let mut sessions: Vec<RankedRow> = Vec::new();
     while let Some(row) = pieces.next()? {
         let piece: i64 = row.get(0)?;
         let number = piece >> PIECE_BITS;
         let place = *places.entry(number).or_insert(sessions.len());
         match sessions.get_mut(place) {
             Some(session) => session.pieces.push(piece),
-            None => sessions.push(Ranked {
+            None => sessions.push(RankedRow {
                 number,
                 pieces: vec![piece],
             }),
         }
     }
-    sessions.extend(others.into_iter().map(|number| Ranked {
+    sessions.extend(others.into_iter().map(|number| RankedRow {
         number,
         pieces: Vec::new(),
     }));

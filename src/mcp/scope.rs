@@ -154,7 +154,7 @@ impl Sessions {
             let known = self.catalog.known_as(name);
             let known = known.and_then(|known| match known {
                 Some(id) => Ok(Some(id)),
-                None => self.catalog.named_by_tool(name),
+                None => self.catalog.tool_files().named(name),
             });
             known.map_err(|error| Refused(format!("cannot look up the session: {error}")))
         };

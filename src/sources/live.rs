@@ -110,7 +110,7 @@ impl LiveSources {
 
     /// Reads some files as a whole, those that changed last first. Returns whether there were any.
     pub fn count_some(&self, catalog: &Catalog) -> Result<bool, ListError> {
-        let files = catalog.uncounted(LARGEST, COUNTED)?;
+        let files = catalog.tool_files().uncounted(LARGEST, COUNTED)?;
         let any = !files.is_empty();
         let mut batch = Vec::new();
         let mut len = 0;
@@ -122,18 +122,18 @@ impl LiveSources {
             let read = source.read_if_small(&found);
             let Some(read) = self.as_read(source, &found, &file, read, true) else {
                 // The next scan looks for it again.
-                catalog.remove_files(source.name, &[file])?;
+                catalog.tool_files().remove(source.name, &[file])?;
                 continue;
             };
             let passages = read.text.iter().flatten();
             len += passages.map(|passage| passage.text.len()).sum::<usize>();
             batch.push((source.name, read));
             if len >= WRITTEN_AT_ONCE {
-                catalog.put_files(&std::mem::take(&mut batch))?;
+                catalog.tool_files().put(&std::mem::take(&mut batch))?;
                 len = 0;
             }
         }
-        catalog.put_files(&batch)?;
+        catalog.tool_files().put(&batch)?;
         if any {
             lock(&self.seen).unsettle();
         }
@@ -182,7 +182,7 @@ impl LiveSources {
         let mut folders = BTreeSet::new();
         for source in &self.sources {
             let root = (source.root)(&self.places);
-            for path in catalog.newest_files(source.name, NEWEST)? {
+            for path in catalog.tool_files().newest(source.name, NEWEST)? {
                 let above = Path::new(&path).ancestors().skip(1);
                 folders.extend(
                     above
@@ -201,7 +201,7 @@ impl LiveSources {
         catalog: &Catalog,
         id: &SessionId,
     ) -> Result<Option<(&'static Source, FoundConversation)>, ListError> {
-        let Some((tool, file)) = catalog.file_of(id)? else {
+        let Some((tool, file)) = catalog.tool_files().file_of(id)? else {
             return Ok(None);
         };
         let source = self.source(&tool);

@@ -10,7 +10,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
-use crate::index::{Catalog, Edition, FileOfTool, ListError, ReadFile, read_all};
+use crate::index::{Catalog, Edition, FileOfTool, ListError, ReadFile, ToolFiles, read_all};
 use crate::store::Store;
 use crate::sys::{SessionId, Timestamp, in_parallel, lock};
 
@@ -123,7 +123,7 @@ impl LiveSources {
             source.search(&self.places)
         });
         // What changes while the files are compared is noticed next time.
-        let edition = catalog.edition()?;
+        let edition = catalog.tool_files().edition()?;
         let is_settled = seen.settled.as_ref() == Some(&edition);
         seen.settled = None;
         let (mut changed, mut gone) = (Vec::new(), Vec::new());
@@ -140,7 +140,7 @@ impl LiveSources {
             if is_settled && search.errors.is_empty() && seen.has_all(source.name, &present) {
                 continue;
             }
-            let compared = compare(catalog, seen, source, present, &search.errors)?;
+            let compared = compare(catalog.tool_files(), seen, source, present, &search.errors)?;
             changed.extend(compared.0);
             gone.push((source.name, compared.1));
         }
@@ -148,7 +148,7 @@ impl LiveSources {
         changed.sort_by_key(|one| Reverse(one.found.modified));
         self.report(store, catalog, seen, &changed)?;
         for (tool, gone) in gone {
-            catalog.remove_files(tool, &gone)?;
+            catalog.tool_files().remove(tool, &gone)?;
         }
         if seen.looked_at.is_none() {
             // An earlier process may have ended before it had read them as a whole.
@@ -209,7 +209,7 @@ impl LiveSources {
             }
             of_tools.push((present.source.name, read));
         }
-        for id in catalog.put_files(&of_tools)? {
+        for id in catalog.tool_files().put(&of_tools)? {
             self.follow_logged(store, catalog, &id);
         }
         if of_tools.iter().any(|(_, read)| !read.counted) {
@@ -222,14 +222,14 @@ impl LiveSources {
 /// Compares the files of a tool with what the catalog has of them, and with what was seen before:
 /// those that the catalog does not have as they are, and those that are gone.
 fn compare(
-    catalog: &Catalog,
+    files: &ToolFiles,
     seen: &mut SeenFiles,
     source: &'static Source,
     present: Vec<Present>,
     errors: &[(PathBuf, Error)],
 ) -> Result<(Vec<Present>, Vec<FileOfTool>), ListError> {
-    let mut known: HashMap<_, _> = catalog
-        .files(source.name)?
+    let mut known: HashMap<_, _> = files
+        .known(source.name)?
         .into_iter()
         .map(|(file, id)| ((file.path.clone(), file.part.clone()), (file, id)))
         .collect();
@@ -245,7 +245,7 @@ fn compare(
             Some((same, reported)) if same == one.file => {
                 // Another process was first.
                 if let Some(reported) = reported.as_ref().filter(|_| is_new) {
-                    catalog.heard_of(reported);
+                    files.heard_of(reported);
                 }
                 id = reported;
             }
@@ -257,7 +257,7 @@ fn compare(
     let known_ids: HashSet<_> = known.values().filter_map(|(_, id)| id.as_ref()).collect();
     let gone = before.values().filter_map(|was| was.id.as_ref());
     gone.filter(|id| !known_ids.contains(id))
-        .for_each(|id| catalog.heard_of(id));
+        .for_each(|id| files.heard_of(id));
     seen.files.insert(source.name, now);
     for (path, error) in errors {
         let path = path.display();

@@ -55,7 +55,7 @@ impl OtherTools {
 
     /// The conversations that are no sessions of the store.
     pub(in crate::cli) fn ids(&self) -> Result<Vec<SessionId>, Failure> {
-        let ids = self.catalog.ids_of_tools();
+        let ids = self.catalog.tool_files().ids();
         ids.map_err(|error| unread(&error))
     }
 

@@ -20,10 +20,8 @@ use crate::sys::SessionId;
 use super::catalog::{Catalog, ListError, Listed};
 use super::filter::Filter;
 use super::search::Search;
-use super::session_rows::CatalogRow;
 use super::snippets::snippet;
 use scan::Matcher;
-pub(super) use words::Ranked;
 
 /// The pattern of a search.
 #[derive(Clone, Debug)]
@@ -103,11 +101,11 @@ impl Query {
     }
 
     /// Whether a session may have hits.
-    fn admits(&self, row: &CatalogRow) -> bool {
-        let summary = &row.summary;
+    fn admits(&self, listed: &Listed) -> bool {
+        let summary = &listed.summary;
         let begun_late = |until: &String| summary.created_at > *until;
         let ended_early = |since: &String| summary.updated_at.as_ref() < Some(since);
-        (self.session.as_ref().is_none_or(|id| *id == row.id))
+        (self.session.as_ref().is_none_or(|id| *id == listed.id))
             && (self.sources.is_empty() || self.sources.contains(&summary.source))
             && !self.until.as_ref().is_some_and(begun_late)
             && !self.since.as_ref().is_some_and(ended_early)
@@ -208,12 +206,27 @@ impl Catalog {
             }
             None => HitPosition::default(),
         };
+        let search = HitSearch {
+            catalog: self,
+            query,
+            from,
+            cancelled,
+        };
         match &query.pattern {
-            Pattern::Words(search) => self.word_hits(query, search, from, cancelled),
-            Pattern::Substring(text) => self.scan(query, &Matcher::literal(text), from, cancelled),
-            Pattern::Regex(regex) => self.scan(query, &Matcher::regex(regex), from, cancelled),
+            Pattern::Words(words) => search.in_words(words),
+            Pattern::Substring(text) => search.in_texts(&Matcher::literal(text)),
+            Pattern::Regex(regex) => search.in_texts(&Matcher::regex(regex)),
         }
     }
+}
+
+/// A search for a page of hits.
+struct HitSearch<'a> {
+    catalog: &'a Catalog,
+    query: &'a Query,
+    /// Where the page begins.
+    from: HitPosition,
+    cancelled: Cancelled<'a>,
 }
 
 /// Where a page begins: how many sessions come before it, and how many hits of the next one.

@@ -12,19 +12,17 @@ use memchr::memmem::{self, Finder};
 use regex::Regex;
 
 use crate::conversation::{Passage, SearchText};
-use crate::index::catalog::{Catalog, ListError, Listed, listed};
+use crate::index::backend::RowWindow;
+use crate::index::catalog::{ListError, Listed};
 use crate::index::cursor;
+use crate::index::filter::Filter;
 use crate::index::refresh::MAX_READERS;
-use crate::index::remote::row_of;
-use crate::index::session_rows::{self, CatalogRow, RowWindow};
-use crate::index::tool_rows::{self, FileOfTool};
+use crate::index::tool_rows::FileOfTool;
 use crate::record::{Kind, Record};
 use crate::store::StoreError;
 use crate::sys::in_parallel;
 
-use super::{
-    Cancelled, Hit, HitPosition, Hits, HitsBuilder, HitsError, QueriedCalls, Query, hit, wanted,
-};
+use super::{Hit, HitSearch, Hits, HitsBuilder, HitsError, QueriedCalls, Query, hit, wanted};
 
 /// How many sessions are read before the catalog is queried again: twice as many each time, since a
 /// page is often full soon.
@@ -138,21 +136,15 @@ impl<'q> Matcher<'q> {
 }
 
 /// A session, and the file that it is if another tool keeps it.
-type Job = (CatalogRow, Option<(String, FileOfTool)>);
+type Job = (Listed, Option<(String, FileOfTool)>);
 
-impl Catalog {
+impl HitSearch<'_> {
     /// The hits in the logs, those of the newest session first, in their order there.
-    pub(super) fn scan(
-        &self,
-        query: &Query,
-        matcher: &Matcher<'_>,
-        from: HitPosition,
-        cancelled: Cancelled<'_>,
-    ) -> Result<Hits, HitsError> {
-        if self.remote.is_none() {
-            self.with_retries(|| self.bring_up_to_date().map(Some))?;
-        }
-        let mut page = HitsBuilder::new(query, from, true);
+    pub(super) fn in_texts(&self, matcher: &Matcher<'_>) -> Result<Hits, HitsError> {
+        let query = self.query;
+        self.catalog.backend.bring_up_to_date()?;
+        let filter = query.unsearched();
+        let mut page = HitsBuilder::new(query, self.from, true);
         let mut read = 0;
         let mut at_once = SESSIONS.start;
         let first = RowWindow {
@@ -160,15 +152,15 @@ impl Catalog {
             offset: page.at.sessions as u64,
             limit: at_once + 1,
         };
-        let mut jobs = self.jobs(query, first)?;
+        let mut jobs = self.jobs(&filter, first)?;
         loop {
             let more = jobs.len() > at_once;
             jobs.truncate(at_once);
             at_once = (2 * at_once).min(SESSIONS.end);
-            let order = query.sessions.order;
             let last = jobs.last();
-            let after =
-                last.map(|(row, _)| cursor::CursorPosition::of(&row.id, &row.summary, order));
+            let after = last.map(|(listed, _)| {
+                cursor::CursorPosition::of(&listed.id, &listed.summary, filter.order)
+            });
             let window = RowWindow {
                 after: after.as_ref(),
                 offset: 0,
@@ -176,20 +168,18 @@ impl Catalog {
             };
             // The next sessions are looked up while these are read.
             let (found, next) = thread::scope(|scope| {
-                let next = more.then(|| scope.spawn(|| self.jobs(query, window)));
-                let found = in_parallel(&jobs, MAX_READERS, |job| {
-                    self.scan_session(query, matcher, job, cancelled)
-                });
+                let next = more.then(|| scope.spawn(|| self.jobs(&filter, window)));
+                let found = in_parallel(&jobs, MAX_READERS, |job| self.in_session(matcher, job));
                 let next =
                     next.map(|next| next.join().unwrap_or_else(|panic| resume_unwind(panic)));
                 (found, next)
             });
-            if cancelled() {
+            if (self.cancelled)() {
                 return Err(HitsError::Cancelled);
             }
             let count = jobs.len();
-            for (n, ((row, _), found)) in jobs.iter().zip(found).enumerate() {
-                read += row.summary.scanned;
+            for (n, ((listed, _), found)) in jobs.iter().zip(found).enumerate() {
+                read += listed.summary.scanned;
                 page.page.complete &= found.is_some();
                 let hits = found.unwrap_or_default();
                 if page.session(hits).is_break() {
@@ -204,68 +194,48 @@ impl Catalog {
         }
     }
 
-    /// The sessions within a window of the list that a query is about.
-    fn jobs(&self, query: &Query, window: RowWindow<'_>) -> Result<Vec<Job>, ListError> {
-        if let Some(remote) = &self.remote {
-            let sessions = remote.entries(&query.unsearched(), window)?;
-            let rows = sessions.into_iter().map(row_of);
-            return Ok(rows.map(|row| (row, None)).collect());
-        }
-        let jobs = self.database.read(|tx| {
-            let rows = session_rows::page(tx, &query.sessions, &self.tools, None, window)?;
-            let jobs = rows.into_iter().map(|row| {
-                let file = if row.summary.tool.is_some() && query.admits(&row) {
-                    tool_rows::file_of(tx, &self.tools, &row.id)?
-                } else {
-                    None
-                };
-                Ok((row, file))
-            });
-            jobs.collect()
+    /// The sessions within a window of the list that the query is about.
+    fn jobs(&self, filter: &Filter, window: RowWindow<'_>) -> Result<Vec<Job>, ListError> {
+        let sessions = self.catalog.backend.entries(filter, window)?;
+        let has_file = |listed: &Listed| listed.summary.tool.is_some() && self.query.admits(listed);
+        let ids = sessions.iter().filter(|listed| has_file(listed));
+        let ids: Vec<_> = ids.map(|listed| &listed.id).collect();
+        let mut files = self.catalog.tool_files.files_of(&ids)?.into_iter();
+        let jobs = sessions.into_iter().map(|listed| {
+            let file = has_file(&listed).then(|| files.next().flatten());
+            (listed, file.flatten())
         });
-        Ok(jobs?)
+        Ok(jobs.collect())
     }
 
     /// The hits in a session; none if it cannot be read.
-    fn scan_session(
-        &self,
-        query: &Query,
-        matcher: &Matcher<'_>,
-        (row, file): &Job,
-        cancelled: Cancelled<'_>,
-    ) -> Option<Vec<Hit>> {
-        if cancelled() || !query.admits(row) {
+    fn in_session(&self, matcher: &Matcher<'_>, (listed, file): &Job) -> Option<Vec<Hit>> {
+        if (self.cancelled)() || !self.query.admits(listed) {
             return Some(Vec::new());
         }
-        if row.summary.tool.is_some() {
+        if listed.summary.tool.is_some() {
             let may_have = |lines: &[u8]| matcher.may_be_in_file(lines);
             let (tool, file) = file.as_ref()?;
-            let text = self.reader.as_ref()?.text(tool, file, &may_have)?;
-            let mut places = ScanHits::of(query, matcher, row);
+            let reader = self.catalog.reader.as_ref()?;
+            let text = reader.text(tool, file, &may_have)?;
+            let mut places = ScanHits::of(self.query, matcher, listed);
             _ = places.add(&text);
             return Some(places.hits);
         }
-        let hits = self.scan_log(query, matcher, row, cancelled);
         let failed = |error: &_| {
-            tracing::debug!(session = %row.id, %error, "cannot search a log");
+            tracing::debug!(session = %listed.id, %error, "cannot search a log");
         };
-        hits.inspect_err(failed).ok()
+        self.in_log(matcher, listed).inspect_err(failed).ok()
     }
 
-    fn scan_log(
-        &self,
-        query: &Query,
-        matcher: &Matcher<'_>,
-        row: &CatalogRow,
-        cancelled: Cancelled<'_>,
-    ) -> Result<Vec<Hit>, StoreError> {
-        let mut reader = self.logs.store.read(&row.id)?;
+    fn in_log(&self, matcher: &Matcher<'_>, listed: &Listed) -> Result<Vec<Hit>, StoreError> {
+        let mut reader = self.catalog.logs.store.read(&listed.id)?;
         let mut text = SearchText::whole();
-        let mut places = ScanHits::of(query, matcher, row);
+        let mut places = ScanHits::of(self.query, matcher, listed);
         let mut records = 0_u64;
         while let Some(entry) = reader.next()? {
             records += 1;
-            if records.is_multiple_of(CHECK_INTERVAL) && cancelled() {
+            if records.is_multiple_of(CHECK_INTERVAL) && (self.cancelled)() {
                 break;
             }
             let record = without_what_cannot_match(&entry.record, matcher);
@@ -327,17 +297,17 @@ fn end_of_colour(json: &[u8], at: usize) -> Option<usize> {
 struct ScanHits<'a> {
     query: &'a Query,
     matcher: &'a Matcher<'a>,
-    session: Listed,
+    session: &'a Listed,
     calls: QueriedCalls,
     hits: Vec<Hit>,
 }
 
 impl<'a> ScanHits<'a> {
-    fn of(query: &'a Query, matcher: &'a Matcher<'_>, row: &CatalogRow) -> Self {
+    fn of(query: &'a Query, matcher: &'a Matcher<'_>, session: &'a Listed) -> Self {
         Self {
             query,
             matcher,
-            session: listed(row.clone()),
+            session,
             calls: QueriedCalls::of(query),
             hits: Vec::new(),
         }
@@ -351,7 +321,7 @@ impl<'a> ScanHits<'a> {
                 return ControlFlow::Break(());
             }
             if let Some(at) = self.matcher.find(&passage.text) {
-                self.hits.push(hit(&self.session, passages, passage, at));
+                self.hits.push(hit(self.session, passages, passage, at));
             }
         }
         ControlFlow::Continue(())

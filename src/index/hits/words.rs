@@ -3,20 +3,17 @@
 use std::collections::BTreeMap;
 
 use crate::conversation::{Field, Passage};
-use crate::index::catalog::{Catalog, ListError, Listed, READ_AT_ONCE, listed};
+use crate::index::backend::TextLocation;
+use crate::index::catalog::Listed;
 use crate::index::kept_text;
 use crate::index::refresh::MAX_READERS;
-use crate::index::remote::{RankedPlaces, Remote, row_of};
 use crate::index::search::Search;
-use crate::index::session_rows::{self, CatalogRow};
 use crate::index::tokens::{Tokens, in_ascii};
-use crate::index::tool_rows;
-use crate::index::word_rows::{self, TextLocation};
 use crate::store::StoreError;
 use crate::sys::in_parallel;
 
 use super::{
-    Cancelled, Hit, HitPosition, Hits, HitsBuilder, HitsError, QueriedCalls, Query, hit, wanted,
+    Hit, HitPosition, HitSearch, Hits, HitsBuilder, HitsError, QueriedCalls, Query, hit, wanted,
 };
 
 /// The least number of sessions that are read at once.
@@ -31,161 +28,63 @@ const PIECES: usize = 8;
 /// How many bytes of a log are read for a piece that has no known end.
 const OF_A_LOG: usize = 256 * 1024;
 
-/// A session with all words of a search.
-#[derive(Clone, Debug)]
-pub(in crate::index) struct Ranked {
-    /// The number of its row.
-    pub(in crate::index) number: i64,
-    /// Its pieces that have some of the words, best first; empty if they were not looked up.
-    pub(in crate::index) pieces: Vec<i64>,
-}
-
 /// How many sessions have to be known for a page. One more shows whether there are more.
 fn most_sessions(from: HitPosition) -> usize {
     from.sessions.saturating_add(SESSIONS + 1)
 }
 
-/// A session that is read, and the pieces of it.
-type Job = (CatalogRow, Vec<TextLocation>);
-
-impl Catalog {
+impl HitSearch<'_> {
     /// The hits of a search for words. Sessions are ranked by their best pieces.
-    pub(super) fn word_hits(
-        &self,
-        query: &Query,
-        search: &Search,
-        from: HitPosition,
-        cancelled: Cancelled<'_>,
-    ) -> Result<Hits, HitsError> {
-        if let Some(remote) = &self.remote {
-            return self.remote_hits(&**remote, query, search, from, cancelled);
-        }
-        let most = most_sessions(from);
-        let (ranked, complete) = self.with_retries(|| {
-            self.bring_up_to_date()?;
-            let complete = self.refresh().index_words(READ_AT_ONCE)?;
-            let ranked = self.read_complete(|tx| {
-                let counted = tool_rows::are_counted(tx, &self.tools)?;
-                let ranked = word_rows::ranked(tx, search, &query.fields, most)?;
-                Ok((ranked, counted))
-            })?;
-            Ok(ranked.map(|(ranked, counted)| (ranked, complete && counted)))
-        })?;
-        let page = HitsBuilder::new(query, from, complete);
-        let find = |batch: &[Ranked]| self.hits_of(query, search, batch);
-        Self::page_of_hits(page, &ranked, cancelled, find)
-    }
-
-    /// The hits from the words in the database of the store.
-    fn remote_hits(
-        &self,
-        remote: &dyn Remote,
-        query: &Query,
-        search: &Search,
-        from: HitPosition,
-        cancelled: Cancelled<'_>,
-    ) -> Result<Hits, HitsError> {
-        let complete = remote.read_words(READ_AT_ONCE)?;
-        let ranked = remote.ranked(search, &query.fields, most_sessions(from))?;
+    pub(super) fn in_words(&self, search: &Search) -> Result<Hits, HitsError> {
+        let query = self.query;
+        let (backend, most) = (&self.catalog.backend, most_sessions(self.from));
+        let ranking = backend.ranked(search, &query.fields, most)?;
         let filter = query.unsearched();
-        let page = HitsBuilder::new(query, from, complete);
-        let find = |batch: &[RankedPlaces]| {
-            let jobs = batch.iter().map(|session| {
-                let listed = remote.listed(&session.id, &filter)?;
-                let row = listed.map(row_of).filter(|row| query.admits(row));
-                let most = session.places.len().min(PIECES);
-                Ok(row.map(|row| (row, session.places[..most].to_vec())))
-            });
-            let jobs = jobs.collect::<Result<Vec<_>, ListError>>()?;
-            Ok(self.hits_of_jobs(query, search, &jobs))
-        };
-        Self::page_of_hits(page, &ranked, cancelled, find)
-    }
-
-    /// Fills a page with the hits of sessions, some of which are looked at together.
-    fn page_of_hits<T>(
-        mut page: HitsBuilder<'_>,
-        ranked: &[T],
-        cancelled: Cancelled<'_>,
-        find: impl Fn(&[T]) -> Result<Vec<Vec<Hit>>, ListError>,
-    ) -> Result<Hits, HitsError> {
-        let query = page.query;
-        let mut left = ranked.get(page.at.sessions..).unwrap_or_default();
+        let mut page = HitsBuilder::new(query, self.from, ranking.is_complete());
+        let count = ranking.count();
+        let mut at = count.min(page.at.sessions);
+        let last = count.min(at + SESSIONS);
         let at_once = query.limit.div_ceil(query.per_session.max(1));
-        for batch in left[..left.len().min(SESSIONS)].chunks(at_once.clamp(BATCH, SESSIONS)) {
-            if cancelled() {
+        let at_once = at_once.clamp(BATCH, SESSIONS);
+        while at < last {
+            if (self.cancelled)() {
                 return Err(HitsError::Cancelled);
             }
-            for hits in find(batch)? {
-                left = &left[1..];
+            let part = at..last.min(at + at_once);
+            let admits = |listed: &Listed| query.admits(listed);
+            let sessions = ranking.locate(part, &filter, &admits, PIECES)?;
+            let found = in_parallel(&sessions, MAX_READERS, |session| match session {
+                Some((session, places)) => self.in_pieces(search, session, places),
+                None => Vec::new(),
+            });
+            for hits in found {
+                at += 1;
                 if page.session(hits).is_break() {
                     let is_shown = page.at.hits == 0;
-                    return Ok(page.finish(!is_shown || !left.is_empty()));
+                    return Ok(page.finish(!is_shown || at < count));
                 }
             }
         }
-        Ok(page.finish(!left.is_empty()))
-    }
-
-    /// The hits of each of these sessions.
-    fn hits_of(
-        &self,
-        query: &Query,
-        search: &Search,
-        ranked: &[Ranked],
-    ) -> Result<Vec<Vec<Hit>>, ListError> {
-        let jobs = self.database.read(|tx| {
-            let jobs = ranked.iter().map(|session| {
-                let filter = &query.sessions;
-                let row = session_rows::by_number(tx, session.number, filter, &self.tools)?;
-                let Some(row) = row.filter(|row| query.admits(row)) else {
-                    return Ok(None);
-                };
-                let mut pieces = session.pieces.clone();
-                if pieces.is_empty() {
-                    pieces = word_rows::pieces(tx, session.number, search, &query.fields, PIECES)?;
-                }
-                pieces.truncate(PIECES);
-                let places = pieces.iter().map(|piece| word_rows::place(tx, *piece));
-                let places = places.filter_map(rusqlite::Result::transpose);
-                Ok(Some((row, places.collect::<rusqlite::Result<Vec<_>>>()?)))
-            });
-            jobs.collect::<rusqlite::Result<Vec<_>>>()
-        })?;
-        Ok(self.hits_of_jobs(query, search, &jobs))
-    }
-
-    /// The hits of each of these sessions in these pieces of it.
-    fn hits_of_jobs(&self, query: &Query, search: &Search, jobs: &[Option<Job>]) -> Vec<Vec<Hit>> {
-        in_parallel(jobs, MAX_READERS, |job| match job {
-            Some((row, places)) => self.hits_in(query, search, row, places),
-            None => Vec::new(),
-        })
+        Ok(page.finish(at < count))
     }
 
     /// The hits in these pieces of a session: the places that have the most words.
-    fn hits_in(
-        &self,
-        query: &Query,
-        search: &Search,
-        row: &CatalogRow,
-        places: &[TextLocation],
-    ) -> Vec<Hit> {
-        let session = listed(row.clone());
+    fn in_pieces(&self, search: &Search, session: &Listed, places: &[TextLocation]) -> Vec<Hit> {
+        let (query, logs) = (self.query, &self.catalog.logs);
         let mut found = WordHits::of(query);
         if query.tool.is_some()
-            && let Err(error) = self.note_calls(&mut found, query, row, places)
+            && let Err(error) = self.note_calls(&mut found, session, places)
         {
-            tracing::debug!(session = %row.id, %error, "cannot search a log");
+            tracing::debug!(session = %session.id, %error, "cannot search a log");
         }
         for place in places {
             let text = match place {
                 TextLocation::Log(start, end) => {
-                    self.logs.piece(&session.id, *start, *end, OF_A_LOG).ok()
+                    logs.piece(&session.id, *start, *end, OF_A_LOG).ok()
                 }
                 TextLocation::Kept(text) => kept_text::unpack(text),
             };
-            found.add(query, search, &session, &text.unwrap_or_default());
+            found.add(query, search, session, &text.unwrap_or_default());
             if found.complete() >= query.per_session {
                 break;
             }
@@ -197,8 +96,7 @@ impl Catalog {
     fn note_calls(
         &self,
         found: &mut WordHits,
-        query: &Query,
-        row: &CatalogRow,
+        session: &Listed,
         places: &[TextLocation],
     ) -> Result<(), StoreError> {
         let starts = places.iter().filter_map(|place| match place {
@@ -208,8 +106,9 @@ impl Catalog {
         let Some(last) = starts.max() else {
             return Ok(());
         };
-        self.logs.passages(&row.id, last, &mut |passages| {
-            found.calls.add(query, &passages);
+        let logs = &self.catalog.logs;
+        logs.passages(&session.id, last, &mut |passages| {
+            found.calls.add(self.query, &passages);
         })
     }
 }

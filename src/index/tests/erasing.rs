@@ -110,13 +110,13 @@ fn an_ordinary_delete_is_erased_a_little_at_a_time() {
     let catalog = world.catalog();
     fill(&catalog);
     assert!(
-        erase_some(&catalog.database).unwrap(),
+        erase_some(&catalog.tool_files.database).unwrap(),
         "nothing was deleted"
     );
     world.take_out(&ids[150]);
     first(&catalog);
     assert_ne!(files_with(&world, "zanzibarhunter"), [""; 0]);
-    while !erase_some(&catalog.database).unwrap() {}
+    while !erase_some(&catalog.tool_files.database).unwrap() {}
     assert_eq!(files_with(&world, "zanzibarhunter"), [""; 0]);
     world.check(&catalog);
 }

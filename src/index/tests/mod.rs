@@ -99,9 +99,9 @@ impl World {
 
     /// The catalog as one process opens it.
     fn catalog(&self) -> Catalog {
-        let mut catalog = Catalog::open(self.store.clone());
-        catalog.logs.piece = PIECE;
-        catalog
+        let mut logs = Logs::new(self.store.clone());
+        logs.piece = PIECE;
+        Catalog::of(logs, None)
     }
 
     fn pass(&self, millis: i64) {

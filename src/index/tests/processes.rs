@@ -98,7 +98,7 @@ fn a_database_that_hangs_keeps_no_session_waiting() {
     let (started, has_started) = std::sync::mpsc::channel();
     let (release, is_released) = std::sync::mpsc::channel::<()>();
     thread::scope(|scope| {
-        let database = &catalog.database;
+        let database = &catalog.tool_files.database;
         scope.spawn(move || {
             let hang = |_: &rusqlite::Transaction<'_>| {
                 started.send(()).unwrap();
@@ -116,7 +116,7 @@ fn a_database_that_hangs_keeps_no_session_waiting() {
         world.delete(&catalog, &ids[1]);
         // Nor does it keep a list waiting.
         world.check(&catalog);
-        assert!(catalog.database.is_private());
+        assert!(catalog.tool_files.database.is_private());
         drop(release);
     });
     // Another process finds what was not reported, and so does this one.
@@ -133,17 +133,17 @@ fn a_file_that_cannot_be_opened_for_long_keeps_no_list_waiting() {
     let (world, ids) = World::with_sessions(5);
     let catalog = world.catalog();
     let (release, is_released) = std::sync::mpsc::channel::<()>();
-    catalog.database.before_opening(move || {
+    catalog.tool_files.database.before_opening(move || {
         is_released.recv().ok();
     });
     world.prompt(&catalog, &ids[1]);
     world.check(&catalog);
-    assert!(catalog.database.is_private());
+    assert!(catalog.tool_files.database.is_private());
     let id = world.create(&catalog, "/work");
     world.prompt(&catalog, &id);
     drop(release);
     // When the file is there, it is used, and misses nothing.
-    while catalog.database.is_private() {
+    while catalog.tool_files.database.is_private() {
         world.check(&catalog);
     }
     world.prompt(&catalog, &ids[2]);

@@ -156,7 +156,8 @@ impl ConnectionContext {
     pub(super) fn is_stored(&self, id: &SessionId) -> bool {
         let deps = self.deps();
         let store = deps.store.as_ref();
-        let is_of_tool = |catalog: &Arc<Catalog>| catalog.is_of_tool(id).unwrap_or(false);
+        let is_of_tool =
+            |catalog: &Arc<Catalog>| catalog.tool_files().is_listed(id).unwrap_or(false);
         store.is_some_and(|store| blocking(|| store.exists(id)).unwrap_or(true))
             || blocking(|| deps.catalog.as_ref().is_some_and(is_of_tool))
     }
@@ -205,7 +206,7 @@ impl ConnectionContext {
                 Some(id) => Ok(Some(id)),
                 None => match catalog.known_as(name)? {
                     Some(id) => Ok(Some(id)),
-                    None => catalog.named_by_tool(name),
+                    None => catalog.tool_files().named(name),
                 },
             }
         });

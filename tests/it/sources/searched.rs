@@ -23,7 +23,7 @@ fn every_word_of_every_conversation_is_found() {
     sources.scan(&store, &catalog).unwrap();
     while sources.count_some(&catalog).unwrap() {}
     let mut words: BTreeMap<String, BTreeSet<SessionId>> = BTreeMap::new();
-    for id in catalog.ids_of_tools().unwrap() {
+    for id in catalog.tool_files().ids().unwrap() {
         let mut log = sources.read(&catalog, &id).unwrap().unwrap();
         let mut text = SearchText::whole();
         while let Some(entry) = log.next().unwrap() {
