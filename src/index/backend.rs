@@ -2,24 +2,61 @@
 //! lists and searches.
 //!
 //! SQLite does this for stores in folders (`sqlite`), as a cache of the logs. A store in PostgreSQL has
-//! a summary of each session and the words beside its log (`tables`): the process that writes to a
+//! a summary of each session and the words beside its log (`postgres`): the process that writes to a
 //! session keeps the summary up to date, so that no other process has to read the log for a list.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use crate::record::{AgentSessionId, Field};
+use crate::conversation::Field;
+use crate::record::AgentSessionId;
+use crate::store::StoreError;
 use crate::sys::SessionId;
 
-use super::catalog::{ListError, Listed};
 use super::cursor::CursorPosition;
 use super::filter::Filter;
 use super::search::{Search, Term};
+use super::sqlite::database::DatabaseError;
 use super::summary::Summary;
 
 /// How many bytes of logs a search may read before it answers: enough for what was added since the
 /// last search, and only a moment's work if nothing was searched before.
 pub(super) const READ_AT_ONCE: usize = 4 * 1024 * 1024;
+
+/// The weight of each column of words in a ranking.
+pub(super) const WEIGHTS: &str = "4, 3, 1.5, 4, 2, 1, 0.7, 0.5";
+
+/// So many sessions are ranked: the newest that have all words. Others follow, newest first. To rank
+/// what is everywhere takes long, and its number says little.
+pub(super) const RANKED: usize = 512;
+
+/// An entry of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The session.
+    pub id: SessionId,
+    /// The session's summary.
+    pub summary: Summary,
+    /// A line of text around the first word of the search, if it can be shown.
+    pub snippet: Option<String>,
+}
+
+/// Why there is no list.
+#[derive(Debug, thiserror::Error)]
+pub enum ListError {
+    /// The cursor is malformed, or belongs to a list with another filter.
+    #[error("the cursor is malformed or belongs to another list")]
+    Cursor,
+    /// The folder of the sessions cannot be read.
+    #[error("cannot read the folder of the sessions")]
+    Folder(#[from] StoreError),
+    /// The database of the store has failed.
+    #[error(transparent)]
+    Database(StoreError),
+    /// The catalog cannot be kept in memory, either.
+    #[error(transparent)]
+    Storage(#[from] DatabaseError),
+}
 
 /// Which entries of a list to return.
 #[derive(Clone, Copy, Debug)]

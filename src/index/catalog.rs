@@ -7,21 +7,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use crate::record::{ActivityState, AgentSessionId};
-use crate::store::{Store, StoreError};
+use crate::store::Store;
 use crate::sys::SessionId;
 
-use super::backend::{BeforeChange, CatalogBackend, RowWindow};
+use super::backend::{BeforeChange, CatalogBackend, ListError, Listed, RowWindow};
 use super::cursor::{self, CursorPosition};
-use super::database::{CatalogDatabase, DatabaseError};
 use super::filter::{Archived, Filter};
 use super::logs::Logs;
 use super::observe::{Observe, ObservedSession, Observer};
+#[cfg(feature = "store-postgres")]
+use super::postgres::PostgresCatalog;
 use super::snippets::add_snippets;
 use super::sqlite::SqliteCatalog;
+use super::sqlite::database::CatalogDatabase;
+use super::sqlite::tool_files::{ToolFiles, ToolTexts};
 use super::summary::Summary;
-#[cfg(feature = "store-postgres")]
-use super::tables::CatalogTables;
-use super::tool_rows::{ToolFiles, ToolTexts};
 
 /// How many sessions are read at once in the order of their ids.
 const BY_ID: i64 = 1000;
@@ -62,34 +62,6 @@ impl SessionPage {
             ..Self::default()
         }
     }
-}
-
-/// An entry of a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
-    /// The session.
-    pub id: SessionId,
-    /// The session's summary.
-    pub summary: Summary,
-    /// A line of text around the first word of the search, if it can be shown.
-    pub snippet: Option<String>,
-}
-
-/// Why there is no list.
-#[derive(Debug, thiserror::Error)]
-pub enum ListError {
-    /// The cursor is malformed, or belongs to a list with another filter.
-    #[error("the cursor is malformed or belongs to another list")]
-    Cursor,
-    /// The folder of the sessions cannot be read.
-    #[error("cannot read the folder of the sessions")]
-    Folder(#[from] StoreError),
-    /// The database of the store has failed.
-    #[error(transparent)]
-    Database(StoreError),
-    /// The catalog cannot be kept in memory, either.
-    #[error(transparent)]
-    Storage(#[from] DatabaseError),
 }
 
 impl Catalog {
@@ -135,7 +107,7 @@ impl Catalog {
 fn in_tables(logs: &Logs) -> Option<Box<dyn CatalogBackend>> {
     #[cfg(feature = "store-postgres")]
     if let Some(database) = logs.store.database() {
-        return Some(Box::new(CatalogTables::new(database, logs.clone())));
+        return Some(Box::new(PostgresCatalog::new(database, logs.clone())));
     }
     tracing::trace!(store = %logs.store.root().display(), "lists come from the catalog");
     None

@@ -3,7 +3,7 @@
 use crate::conversation::{Passage, SearchText};
 use crate::record::{AgentSessionId, Kind};
 use crate::store::{Store, StoreError};
-use crate::sys::SessionId;
+use crate::sys::{SessionId, in_parallel};
 
 use super::Summary;
 use super::summary::first_title;
@@ -11,6 +11,12 @@ use super::summary::first_title;
 /// Text of complete turns is indexed for good when there are this many bytes of it. Shorter text is
 /// read again when the log grows.
 const PIECE: usize = 32 * 1024;
+
+/// More reader threads than this gain nothing on a disk.
+pub(super) const MAX_READERS: usize = 4;
+
+/// For fewer logs it does not pay to start another reader thread.
+const FOR_A_READER: usize = 16;
 
 /// The logs of a store.
 #[derive(Clone, Debug)]
@@ -179,4 +185,13 @@ impl Logs {
         }
         Ok(text.take())
     }
+}
+
+/// Applies `read` to each of `jobs`, on several threads if there are many.
+pub fn read_all<J: Sync, T: Send>(jobs: &[J], read: impl Fn(&J) -> T + Sync) -> Vec<T> {
+    in_parallel(
+        jobs,
+        jobs.len().div_ceil(FOR_A_READER).min(MAX_READERS),
+        read,
+    )
 }

@@ -1,6 +1,7 @@
 //! The catalog behind `session/list`: a summary of each session, and a full-text index of its words.
 //!
-//! The catalog is a cache in SQLite, built from the logs and checked against them. It may be
+//! A store in a folder has a catalog in SQLite, a store in PostgreSQL has tables for it (`backend`, `sqlite`,
+//! `postgres`). The one in SQLite is a cache, built from the logs and checked against them. It may be
 //! missing, stale, damaged or impossible to write at any time; that costs only speed. In short:
 //!
 //! 1. One row for each log: its summary, and the log's length when it was read (`session_rows`).
@@ -13,9 +14,9 @@
 //!    (`index_words`, `word_rows`). Words of deleted sessions are erased in small steps
 //!    (`erase_words`).
 //! 6. A search that asks for places gets them from the logs: the index says in which pieces
-//!    (`hits`). The text of other tools' conversations is kept in the index (`kept_text`).
-//! 7. A store in a database answers lists itself (`backend`, `tables`).
-//! 8. The file is used only if it is ours (`ownership`), rebuilt if it is damaged, and replaced by a
+//!    (`hits`). The text of other tools' conversations is kept in the index (`kept_text`), beside what
+//!    is known of their files (`tool_files`).
+//! 7. The file is used only if it is ours (`ownership`), rebuilt if it is damaged, and replaced by a
 //!    database in memory if it cannot be used (`database`, `schema`).
 
 pub mod catalog;
@@ -26,45 +27,27 @@ pub mod summary;
 
 mod backend;
 mod cursor;
-mod database;
-mod reports;
-mod refresh;
-mod sqlite;
-mod observe;
-mod logs;
-mod generation;
-mod index_words;
 mod kept_text;
+mod logs;
+mod observe;
+#[cfg(feature = "store-postgres")]
+mod postgres;
 mod snippets;
-mod erase_words;
-mod session_rows;
-mod word_rows;
+mod sqlite;
 mod tokens;
-mod tool_rows;
-mod agent_ids;
-mod schema;
-mod ownership;
-#[cfg(feature = "store-postgres")]
-mod conditions;
-#[cfg(feature = "store-postgres")]
-mod lexemes;
-#[cfg(feature = "store-postgres")]
-mod remote_words;
-#[cfg(feature = "store-postgres")]
-mod tables;
 
 #[cfg(test)]
 mod tests;
 
-pub use backend::BeforeChange;
-pub use catalog::{Catalog, ListError, Listed, SessionPage};
+pub use backend::{BeforeChange, ListError, Listed};
+pub use catalog::{Catalog, SessionPage};
 pub use cursor::{cursor_after, seal, unseal};
-pub use database::DatabaseError;
 pub use filter::{Archived, Filter, Order};
 pub use hits::{Hit, HitCall, Hits, HitsError, Pattern, Query};
+pub use logs::read_all;
 pub use observe::ObservedSession;
-pub use refresh::read_all;
 pub use search::{Search, Term};
+pub use sqlite::database::DatabaseError;
+pub use sqlite::tool_files::{Edition, FileOfTool, MayHave, ReadFile, ToolFiles, ToolTexts};
 pub use summary::{Summary, first_title};
 pub use tokens::Tokens;
-pub use tool_rows::{Edition, FileOfTool, MayHave, ReadFile, ToolFiles, ToolTexts};

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use crate::sys::{SessionId, lock};
 
-use super::catalog::Listed;
+use super::backend::Listed;
 
 /// The state of a session in a list without a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,11 +9,10 @@ use crate::conversation::Passage;
 use crate::record::title::line_of;
 use crate::sys::SessionId;
 
+use super::backend::Listed;
 use super::backend::{CatalogBackend, TextLocation};
-use super::catalog::Listed;
 use super::kept_text;
-use super::logs::Logs;
-use super::refresh::read_all;
+use super::logs::{Logs, read_all};
 use super::search::Term;
 use super::tokens::Tokens;
 

@@ -12,6 +12,8 @@
 //!
 //! The index stores no text, so what it found is looked for again in the text, as [`Tokens`].
 
+use crate::record::{Field, Passage};
+
 /// No name that anybody looks for has more parts than this; checksums and encoded data do.
 const MOST_PARTS: usize = 12;
 
@@ -20,7 +22,7 @@ const MOST_PARTS: usize = 12;
 const SYMBOL: char = '\u{10000}';
 
 /// The separator between texts of one row of the index.
-pub(super) const SEPARATOR: &str = "\n\u{10000}\n";
+const SEPARATOR: &str = "\n\u{10000}\n";
 
 /// The kinds of bytes in names.
 const OTHER: u8 = 0;
@@ -45,7 +47,7 @@ const KINDS: [u8; 256] = {
 };
 
 /// The parts of all names in a text, as they are indexed.
-pub(super) fn parts(text: &str) -> String {
+fn parts(text: &str) -> String {
     let mut out = String::new();
     for line in text.split_inclusive('\n') {
         if !line.is_ascii() {
@@ -146,7 +148,7 @@ pub(super) fn words(text: &str) -> String {
 }
 
 /// Appends what [`words`] makes of a text.
-pub(super) fn add_words(out: &mut String, text: &str) {
+fn add_words(out: &mut String, text: &str) {
     out.reserve(text.len() + text.len() / 8);
     let mut rest = text;
     loop {
@@ -398,6 +400,20 @@ fn without_accent(c: char) -> char {
         'ё' => 'е',
         _ => c,
     }
+}
+
+/// The words of passages: a text for each field, and one for the parts of names.
+pub(super) fn columns(passages: &[Passage]) -> [String; Field::ALL.len() + 1] {
+    let mut columns: [String; Field::ALL.len() + 1] = Default::default();
+    for passage in passages {
+        let text = &passage.text;
+        add_words(&mut columns[passage.field as usize], text);
+        columns[Field::ALL.len()].push_str(&parts(text));
+        for column in [passage.field as usize, Field::ALL.len()] {
+            columns[column].push_str(SEPARATOR);
+        }
+    }
+    columns
 }
 
 #[cfg(test)]

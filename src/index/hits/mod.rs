@@ -17,7 +17,8 @@ use crate::conversation::{Field, Passage};
 use crate::protocol::cursor;
 use crate::sys::SessionId;
 
-use super::catalog::{Catalog, ListError, Listed};
+use super::backend::{ListError, Listed};
+use super::catalog::Catalog;
 use super::filter::Filter;
 use super::search::Search;
 use super::snippets::snippet;

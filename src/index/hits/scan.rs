@@ -13,11 +13,11 @@ use regex::Regex;
 
 use crate::conversation::{Passage, SearchText};
 use crate::index::backend::RowWindow;
-use crate::index::catalog::{ListError, Listed};
+use crate::index::backend::{ListError, Listed};
 use crate::index::cursor;
 use crate::index::filter::Filter;
-use crate::index::refresh::MAX_READERS;
-use crate::index::tool_rows::FileOfTool;
+use crate::index::logs::MAX_READERS;
+use crate::index::sqlite::tool_files::FileOfTool;
 use crate::record::{Kind, Record};
 use crate::store::StoreError;
 use crate::sys::in_parallel;

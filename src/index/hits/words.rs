@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::conversation::{Field, Passage};
+use crate::index::backend::Listed;
 use crate::index::backend::TextLocation;
-use crate::index::catalog::Listed;
 use crate::index::kept_text;
-use crate::index::refresh::MAX_READERS;
+use crate::index::logs::MAX_READERS;
 use crate::index::search::Search;
 use crate::index::tokens::{Tokens, in_ascii};
 use crate::store::StoreError;

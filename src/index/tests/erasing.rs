@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::index::Search;
-use crate::index::erase_words::erase_some;
+use crate::index::sqlite::erase_words::erase_some;
 
 /// The names of the files in the store that contain this text.
 fn files_with(world: &World, text: &str) -> Vec<String> {

@@ -6,15 +6,15 @@ use crate::conversation::{Field, Passage};
 use crate::store::database::{int, ints, text, texts, uuids};
 use crate::sys::{SessionId, lock};
 
-use super::backend::TextLocation;
-use super::catalog::ListError;
 use super::conditions::Conditions;
-use super::database::DatabaseError;
 use super::lexemes::Lexemes;
-use super::logs::Texts;
-use super::search::{Search, Term};
-use super::tables::{CatalogTables, RankedPlaces, id};
-use super::word_rows::{RANKED, WEIGHTS, columns};
+use super::{PostgresCatalog, RankedPlaces, id};
+use crate::index::backend::ListError;
+use crate::index::backend::{RANKED, TextLocation, WEIGHTS};
+use crate::index::logs::Texts;
+use crate::index::search::{Search, Term};
+use crate::index::sqlite::database::DatabaseError;
+use crate::index::tokens::columns;
 
 /// How many unread logs are looked for at once.
 const LOGS: i64 = 16;
@@ -68,7 +68,7 @@ impl Rows {
     }
 }
 
-impl CatalogTables {
+impl PostgresCatalog {
     fn with_lexemes<T>(
         &self,
         work: impl FnOnce(&Lexemes) -> rusqlite::Result<T>,

@@ -8,10 +8,9 @@ use crate::record::{Activity, OpenTurns};
 use crate::sys::SessionId;
 
 use super::agent_ids;
-use super::backend::RowWindow;
-use super::filter::{Archived, Filter};
-use super::summary::Summary;
-use super::tool_rows;
+use crate::index::backend::RowWindow;
+use crate::index::filter::{Archived, Filter};
+use crate::index::summary::Summary;
 
 /// How long changes of our own may be recorded without comparing names, in milliseconds.
 const ABSORB_FOR: i64 = 10 * 60 * 1000;
@@ -157,7 +156,7 @@ pub(super) fn count_listed(
         let mut statement = tx.prepare_cached("SELECT listed FROM names")?;
         let listed: i64 = statement.query_row([], |columns| columns.get(0))?;
         let shown = listed.saturating_sub(agent_ids::count_hidden(tx)?);
-        let shown = shown.saturating_add(tool_rows::count(tx, tools)?);
+        let shown = shown.saturating_add(count_of_tools(tx, tools)?);
         return Ok(u64::try_from(shown).unwrap_or_default());
     }
     let (conditions, values) = conditions(filter, tools, found);
@@ -175,7 +174,7 @@ fn conditions<'a>(
 ) -> (String, Vec<&'a dyn ToSql>) {
     let mut conditions = format!("updated_at IS NOT NULL AND NOT {}", agent_ids::IS_INNER);
     let mut values: Vec<&dyn ToSql> = Vec::new();
-    let is_shown = tool_rows::is_shown(tools);
+    let is_shown = is_shown(tools);
     conditions.extend([" AND ", is_shown.as_str()]);
     values.extend(tools.iter().map(|tool| tool as &dyn ToSql));
     if let Some(agent) = &filter.agent {
@@ -212,6 +211,27 @@ fn conditions<'a>(
         values.push(&found.rows);
     }
     (conditions, values)
+}
+
+/// The condition for a row not to belong to a tool other than these, whose names are its values.
+pub(super) fn is_shown(tools: &[String]) -> String {
+    if tools.is_empty() {
+        return "tool IS NULL".to_owned();
+    }
+    let names = vec!["?"; tools.len()].join(", ");
+    format!("(tool IS NULL OR tool IN ({names}))")
+}
+
+/// How many conversations of these tools are listed that are not archived.
+fn count_of_tools(tx: &Transaction<'_>, tools: &[String]) -> Result<i64> {
+    let mut statement = tx.prepare_cached(
+        "SELECT count(*) FROM sessions
+         WHERE tool = ? AND updated_at IS NOT NULL AND NOT archived",
+    )?;
+    let counts = tools
+        .iter()
+        .map(|tool| statement.query_row([tool], |columns| columns.get::<_, i64>(0)));
+    counts.sum()
 }
 
 /// The rows that a search found.

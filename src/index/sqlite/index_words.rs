@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 
 use crate::sys::SessionId;
 
-use super::catalog::ListError;
-use super::refresh::{Refresh, read_all};
+use super::refresh::Refresh;
 use super::session_rows::{self, CatalogRow};
 use super::word_rows::{self, LogTexts, LogWords};
+use crate::index::backend::ListError;
+use crate::index::logs::read_all;
 
 /// How many unread logs are queried at once.
 const LOGS: usize = 64;

@@ -4,15 +4,15 @@
 //! records its prompt need not wait for a list that rebuilds the catalog. Since rows may change in
 //! the meantime, each write states what it expects to replace.
 
-use crate::sys::{Clock, SessionId, in_parallel};
+use crate::sys::{Clock, SessionId};
 
 use super::agent_ids;
-use super::catalog::ListError;
 use super::database::CatalogDatabase;
-use super::logs::Logs;
 use super::session_rows::{self, CatalogRow, Compared};
-use super::summary::Summary;
 use super::word_rows;
+use crate::index::backend::ListError;
+use crate::index::logs::{Logs, read_all};
+use crate::index::summary::Summary;
 
 /// How many logs are read between two writes. A crash loses that much of a rebuild, and another
 /// process waits for one such write.
@@ -20,12 +20,6 @@ const BATCH: usize = 256;
 
 /// How many lengths are compared between two queries of the database.
 const LENGTHS: i64 = 10_000;
-
-/// More reader threads than this gain nothing on a disk.
-pub(super) const MAX_READERS: usize = 4;
-
-/// For fewer logs it does not pay to start another reader thread.
-const FOR_A_READER: usize = 16;
 
 /// How long a process may have a session open and write nothing before its mark is taken for that
 /// of a crashed process, in milliseconds. It renews the mark before it writes.
@@ -263,15 +257,6 @@ impl Refresh<'_> {
     fn now(self) -> i64 {
         self.clock.now().as_millis()
     }
-}
-
-/// Applies `read` to each of `jobs`, on several threads if there are many.
-pub fn read_all<J: Sync, T: Send>(jobs: &[J], read: impl Fn(&J) -> T + Sync) -> Vec<T> {
-    in_parallel(
-        jobs,
-        jobs.len().div_ceil(FOR_A_READER).min(MAX_READERS),
-        read,
-    )
 }
 
 /// The ids in `left` that are not in `right`; both are sorted.

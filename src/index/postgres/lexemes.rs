@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, Result};
 
-use super::search::{Search, Term};
+use crate::index::search::{Search, Term};
 
 /// How many positions of a word the database keeps in a vector.
 const POSITIONS: usize = 256;

@@ -46,7 +46,7 @@ const MOST_AVOIDED: Duration = Duration::from_mins(5);
 const SOON: Duration = Duration::from_mins(1);
 
 /// A database that is always available: it falls back to memory.
-pub(super) struct CatalogDatabase {
+pub(in crate::index) struct CatalogDatabase {
     /// None if it is kept in memory from the beginning.
     file: Option<Arc<DatabaseFile>>,
     sys: Sys,
@@ -173,7 +173,7 @@ type Result<T> = std::result::Result<T, DatabaseError>;
 
 impl CatalogDatabase {
     /// A database in the file at `path`, or in memory. Does no I/O yet.
-    pub(super) fn new(path: Option<PathBuf>, sys: Sys) -> Self {
+    pub(in crate::index) fn new(path: Option<PathBuf>, sys: Sys) -> Self {
         let file = path.map(|path| {
             Arc::new(DatabaseFile {
                 path,
@@ -208,7 +208,7 @@ impl CatalogDatabase {
     }
 
     /// Runs `op` as one transaction. It may run again, as with [`read`](Self::read).
-    pub(super) fn write<T>(
+    pub(in crate::index) fn write<T>(
         &self,
         op: impl FnMut(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T> {
@@ -272,7 +272,7 @@ impl CatalogDatabase {
     }
 
     /// Whether the catalog is in memory, where no other process sees it.
-    pub(super) fn is_private(&self) -> bool {
+    pub(in crate::index) fn is_private(&self) -> bool {
         self.private.load(Ordering::Relaxed)
     }
 
@@ -440,7 +440,7 @@ impl CatalogDatabase {
 
     /// Does something before the file is opened the next time.
     #[cfg(test)]
-    pub(super) fn before_opening(&self, event: impl FnOnce() + Send + 'static) {
+    pub(in crate::index) fn before_opening(&self, event: impl FnOnce() + Send + 'static) {
         let file = self.file.as_ref().expect("it has a file");
         *lock(&file.before_opening) = Some(Box::new(event));
     }

@@ -1,5 +1,9 @@
 //! Lists from the tables of a store in PostgreSQL.
 
+mod conditions;
+mod lexemes;
+mod words;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Mutex;
@@ -11,17 +15,15 @@ use crate::store::database::{Database, Param, Row, flags, int, ints, text, texts
 use crate::sys::{SessionId, lock};
 
 use super::backend::{
-    BeforeChange, CatalogBackend, FoundPage, LocatedSession, READ_AT_ONCE, Ranking, RowWindow,
-    TextLocation,
+    BeforeChange, CatalogBackend, FoundPage, ListError, Listed, LocatedSession, READ_AT_ONCE,
+    Ranking, RowWindow, TextLocation,
 };
-use super::catalog::{ListError, Listed};
-use super::conditions::{Conditions, Sought};
 use super::filter::{Filter, Order};
-use super::lexemes::Lexemes;
-use super::logs::Logs;
-use super::refresh::read_all;
+use super::logs::{Logs, read_all};
 use super::search::{Search, Term};
 use super::summary::Summary;
+use conditions::{Conditions, Sought};
+use lexemes::Lexemes;
 
 /// The most entries that are counted.
 const MOST_COUNTED: i64 = 10_000;
@@ -35,12 +37,13 @@ const REFUSED: Duration = Duration::from_mins(1);
 
 const COLUMNS: &str = "s.id, s.summary, s.scanned, f.end_off, f.writer IS NULL";
 const ROWS: &str = "@.session s JOIN @.fence f USING (no)";
-/// The tables.
-pub(super) struct CatalogTables {
-    pub(super) database: Database,
-    pub(super) logs: Logs,
+
+/// The catalog in the tables of a store.
+pub(super) struct PostgresCatalog {
+    database: Database,
+    logs: Logs,
     /// Splits texts into words.
-    pub(super) lexemes: Mutex<Option<Lexemes>>,
+    lexemes: Mutex<Option<Lexemes>>,
     /// When the database has last refused to keep what was read, which is left to other processes.
     refused: Mutex<Option<Instant>>,
 }
@@ -52,7 +55,7 @@ fn time(order: Order) -> &'static str {
     }
 }
 
-impl CatalogTables {
+impl PostgresCatalog {
     pub(super) fn new(database: Database, logs: Logs) -> Self {
         Self {
             database,
@@ -63,12 +66,12 @@ impl CatalogTables {
     }
 
     /// Whether the database has just refused to keep something.
-    pub(super) fn only_reads(&self) -> bool {
+    fn only_reads(&self) -> bool {
         lock(&self.refused).is_some_and(|at| at.elapsed() < REFUSED)
     }
 
     /// Runs a statement that keeps what was read, if this role may do that.
-    pub(super) fn keep(&self, sql: &str, params: Vec<Param>) -> Result<(), ListError> {
+    fn keep(&self, sql: &str, params: Vec<Param>) -> Result<(), ListError> {
         let changed = || {
             self.database
                 .change(sql, params)
@@ -89,7 +92,7 @@ impl CatalogTables {
     }
 
     /// The words and phrases that a search looks for in these columns of the words, or in any.
-    pub(super) fn sought_in(
+    fn sought_in(
         &self,
         search: &Search,
         columns: Option<&[i64]>,
@@ -156,7 +159,7 @@ impl CatalogTables {
         Ok(rows.first().is_none_or(|row| row.get::<_, i64>(0) <= RARE))
     }
 
-    pub(super) fn ask(&self, sql: &str, params: Vec<Param>) -> Result<Vec<Row>, ListError> {
+    fn ask(&self, sql: &str, params: Vec<Param>) -> Result<Vec<Row>, ListError> {
         self.database.ask(sql, params).map_err(ListError::Database)
     }
 
@@ -298,7 +301,7 @@ impl CatalogTables {
     }
 }
 
-impl CatalogBackend for CatalogTables {
+impl CatalogBackend for PostgresCatalog {
     fn page(&self, filter: &Filter, window: RowWindow<'_>) -> Result<FoundPage, ListError> {
         let complete = match &filter.search {
             Some(_) => self.read_words(READ_AT_ONCE)?,
@@ -366,7 +369,7 @@ impl CatalogBackend for CatalogTables {
         most: usize,
     ) -> Result<Box<dyn Ranking + 'a>, ListError> {
         let complete = self.read_words(READ_AT_ONCE)?;
-        Ok(Box::new(TablesRanking {
+        Ok(Box::new(PostgresRanking {
             tables: self,
             sessions: self.ranked_by_words(search, fields, most)?,
             complete,
@@ -467,19 +470,19 @@ fn log_failure(id: &SessionId, done: Result<(), ListError>) {
 
 /// A session that has all words of a search, and where, best first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RankedPlaces {
-    pub(super) id: SessionId,
-    pub(super) places: Vec<TextLocation>,
+struct RankedPlaces {
+    id: SessionId,
+    places: Vec<TextLocation>,
 }
 
 /// The sessions that have all words of a search.
-struct TablesRanking<'a> {
-    tables: &'a CatalogTables,
+struct PostgresRanking<'a> {
+    tables: &'a PostgresCatalog,
     sessions: Vec<RankedPlaces>,
     complete: bool,
 }
 
-impl Ranking for TablesRanking<'_> {
+impl Ranking for PostgresRanking<'_> {
     fn count(&self) -> usize {
         self.sessions.len()
     }
@@ -505,6 +508,6 @@ impl Ranking for TablesRanking<'_> {
     }
 }
 
-pub(super) fn id(row: &Row) -> SessionId {
+fn id(row: &Row) -> SessionId {
     SessionId::from_uuid(row.get(0))
 }

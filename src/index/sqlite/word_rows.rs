@@ -12,13 +12,13 @@ use rusqlite::{OptionalExtension, Result, Transaction, params, params_from_iter}
 use crate::conversation::{Field, Passage};
 use crate::sys::SessionId;
 
-use super::backend::TextLocation;
 use super::erase_words;
-use super::kept_text;
-use super::logs::Texts;
-use super::search::{Search, Term};
 use super::session_rows::{self, CatalogRow, FoundRows};
-use super::tokens::{SEPARATOR, add_words, parts};
+use crate::index::backend::{RANKED, TextLocation, WEIGHTS};
+use crate::index::kept_text;
+use crate::index::logs::Texts;
+use crate::index::search::{Search, Term};
+use crate::index::tokens::columns;
 
 /// How many bits of a row's number are the piece's. A piece has about 32 KiB of text.
 const PIECE_BITS: u32 = 20;
@@ -131,20 +131,6 @@ pub(super) fn replace(tx: &Transaction<'_>, id: &SessionId, text: &[Vec<Passage>
     Ok(())
 }
 
-/// The words of passages: a text for each field, and one for the parts of names.
-pub(super) fn columns(passages: &[Passage]) -> [String; Field::ALL.len() + 1] {
-    let mut columns: [String; Field::ALL.len() + 1] = Default::default();
-    for passage in passages {
-        let text = &passage.text;
-        add_words(&mut columns[passage.field as usize], text);
-        columns[Field::ALL.len()].push_str(&parts(text));
-        for column in [passage.field as usize, Field::ALL.len()] {
-            columns[column].push_str(SEPARATOR);
-        }
-    }
-    columns
-}
-
 fn insert(
     tx: &Transaction<'_>,
     piece: i64,
@@ -227,13 +213,6 @@ fn with_all(
     }
     Ok(found.unwrap_or_default())
 }
-
-/// The weight of each column of `words` in a ranking.
-pub(super) const WEIGHTS: &str = "4, 3, 1.5, 4, 2, 1, 0.7, 0.5";
-
-/// So many sessions are ranked: the newest that have all words. Others follow, newest first. To rank
-/// what is everywhere takes long, and its number says little.
-pub(super) const RANKED: usize = 512;
 
 /// A session with all words of a search.
 #[derive(Clone, Debug)]

@@ -14,12 +14,12 @@ use rusqlite::{
 use crate::conversation::Passage;
 use crate::sys::SessionId;
 
-use super::catalog::ListError;
 use super::database::CatalogDatabase;
-use super::observe::Observer;
 use super::session_rows::{self, CatalogRow, int};
-use super::summary::Summary;
 use super::word_rows;
+use crate::index::backend::ListError;
+use crate::index::observe::Observer;
+use crate::index::summary::Summary;
 
 /// How many files are reported with one write, for which other processes wait.
 const BATCH: usize = 256;
@@ -74,14 +74,14 @@ pub struct Edition {
 /// The files of other tools that were reported, and the listed conversations in them. Only a catalog in
 /// SQLite lists them: beside a store in a database, they are known to this process alone.
 pub struct ToolFiles {
-    pub(super) database: Arc<CatalogDatabase>,
+    pub(in crate::index) database: Arc<CatalogDatabase>,
     /// The tools whose conversations are listed.
     tools: Arc<[String]>,
     observer: Arc<Observer>,
 }
 
 impl ToolFiles {
-    pub(super) fn new(
+    pub(in crate::index) fn new(
         database: Arc<CatalogDatabase>,
         tools: Arc<[String]>,
         observer: Arc<Observer>,
@@ -168,7 +168,7 @@ impl ToolFiles {
     }
 
     /// The files of these conversations, as [`file_of`](Self::file_of) finds them.
-    pub(super) fn files_of(
+    pub(in crate::index) fn files_of(
         &self,
         ids: &[&SessionId],
     ) -> std::result::Result<Vec<Option<(String, FileOfTool)>>, ListError> {
@@ -189,7 +189,7 @@ impl ToolFiles {
         let sql = format!(
             "SELECT 1 FROM sessions
              WHERE id = ? AND tool IS NOT NULL AND updated_at IS NOT NULL AND {}",
-            is_shown(&self.tools)
+            session_rows::is_shown(&self.tools)
         );
         Ok(self.database.read(|tx| {
             let values = std::iter::once(id.as_str()).chain(self.tools.iter().map(String::as_str));
@@ -202,7 +202,7 @@ impl ToolFiles {
         let sql = format!(
             "SELECT id FROM sessions
              WHERE tool IS NOT NULL AND updated_at IS NOT NULL AND {}",
-            is_shown(&self.tools)
+            session_rows::is_shown(&self.tools)
         );
         Ok(self.database.read(|tx| {
             let mut statement = tx.prepare_cached(&sql)?;
@@ -217,7 +217,7 @@ impl ToolFiles {
         let sql = format!(
             "SELECT id, (SELECT turns FROM files WHERE session = id ORDER BY changed DESC LIMIT 1)
              FROM sessions WHERE tool IS NOT NULL AND updated_at IS NOT NULL AND {}",
-            is_shown(&self.tools)
+            session_rows::is_shown(&self.tools)
         );
         Ok(self.database.read(|tx| {
             let mut statement = tx.prepare_cached(&sql)?;
@@ -273,7 +273,7 @@ impl ToolFiles {
         let sql = format!(
             "SELECT id FROM sessions WHERE known_as = ? AND tool IS NOT NULL AND updated_at IS NOT NULL AND {}
              ORDER BY updated_at DESC LIMIT 1",
-            is_shown(&self.tools)
+            session_rows::is_shown(&self.tools)
         );
         Ok(self.database.read(|tx| {
             let values = std::iter::once(name).chain(self.tools.iter().map(String::as_str));
@@ -294,7 +294,7 @@ impl ToolFiles {
             "SELECT path, part, size, changed, tool FROM files
              WHERE session IS NOT NULL AND NOT counted AND {} AND size <= ?
              ORDER BY changed DESC LIMIT ?",
-            is_shown(&self.tools)
+            session_rows::is_shown(&self.tools)
         );
         Ok(self.database.read(|tx| {
             let mut values: Vec<&dyn ToSql> = Vec::new();
@@ -323,35 +323,14 @@ type Known = Vec<(FileOfTool, Option<SessionId>)>;
 /// Conversations, with what is kept of their turns.
 type KeptTurns = Vec<(SessionId, Option<Vec<u8>>)>;
 
-/// The condition for a row not to belong to a tool other than these, whose names are its values.
-pub(super) fn is_shown(tools: &[String]) -> String {
-    if tools.is_empty() {
-        return "tool IS NULL".to_owned();
-    }
-    let names = vec!["?"; tools.len()].join(", ");
-    format!("(tool IS NULL OR tool IN ({names}))")
-}
-
 /// Whether all conversations of these tools were read as a whole.
 pub(super) fn are_counted(tx: &Transaction<'_>, tools: &[String]) -> Result<bool> {
     let mut uncounted = tx.prepare_cached(&format!(
         "SELECT 1 FROM files INDEXED BY uncounted
          WHERE session IS NOT NULL AND NOT counted AND {}",
-        is_shown(tools)
+        session_rows::is_shown(tools)
     ))?;
     Ok(!uncounted.exists(params_from_iter(tools))?)
-}
-
-/// How many conversations of these tools are listed that are not archived.
-pub(super) fn count(tx: &Transaction<'_>, tools: &[String]) -> Result<i64> {
-    let mut statement = tx.prepare_cached(
-        "SELECT count(*) FROM sessions
-         WHERE tool = ? AND updated_at IS NOT NULL AND NOT archived",
-    )?;
-    let counts = tools
-        .iter()
-        .map(|tool| statement.query_row([tool], |columns| columns.get::<_, i64>(0)));
-    counts.sum()
 }
 
 /// See [`ToolFiles::file_of`].
@@ -363,7 +342,7 @@ fn file_of(
     let sql = format!(
         "SELECT path, part, size, changed, tool FROM files
          WHERE session = ? AND {} ORDER BY changed DESC LIMIT 1",
-        is_shown(tools)
+        session_rows::is_shown(tools)
     );
     let values = std::iter::once(id.as_str()).chain(tools.iter().map(String::as_str));
     tx.prepare_cached(&sql)?

@@ -2,7 +2,7 @@
 
 use crate::store::database::{Param, ints, text, texts};
 
-use super::filter::{Archived, Filter};
+use crate::index::filter::{Archived, Filter};
 
 /// As in the catalog: sessions that a wrapped agent of this program keeps a second time.
 const IS_INNER: &str = "EXISTS (

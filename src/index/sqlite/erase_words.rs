@@ -26,7 +26,9 @@ pub(super) fn want(tx: &Transaction<'_>) -> Result<()> {
 }
 
 /// Does one step of erasing; returns whether everything is erased.
-pub(super) fn erase_some(database: &CatalogDatabase) -> std::result::Result<bool, DatabaseError> {
+pub(in crate::index) fn erase_some(
+    database: &CatalogDatabase,
+) -> std::result::Result<bool, DatabaseError> {
     if database.read(state)? == NOTHING {
         return Ok(true);
     }

@@ -10,7 +10,7 @@ use rusqlite::{OptionalExtension, Result, Transaction, params_from_iter};
 use crate::record::AgentSessionId;
 use crate::sys::SessionId;
 
-use super::{session_rows, tool_rows};
+use super::session_rows;
 
 /// The condition for a row of `sessions` to be left out of lists, since another listed session has
 /// it as its agent's: a wrapped agent that is this program and uses the same store keeps each
@@ -77,7 +77,7 @@ pub(super) fn ours(
     tools: &[String],
     ids: &[String],
 ) -> Result<BTreeSet<String>> {
-    let is_shown = tool_rows::is_shown(tools);
+    let is_shown = session_rows::is_shown(tools);
     let mut known = tx.prepare_cached(&format!(
         "SELECT 1 FROM inners LEFT JOIN sessions ON sessions.id = inners.session
          WHERE inners.agent = ?1 AND inners.id = ?2

@@ -2,6 +2,19 @@
 //!
 //! The cache may be missing, stale, damaged or impossible to write at any time; that costs only speed.
 
+mod agent_ids;
+pub(super) mod database;
+pub(super) mod erase_words;
+mod generation;
+mod index_words;
+mod ownership;
+mod refresh;
+mod reports;
+mod schema;
+mod session_rows;
+pub(super) mod tool_files;
+mod word_rows;
+
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -9,26 +22,24 @@ use std::sync::{Arc, Mutex};
 
 use rusqlite::Transaction;
 
-use crate::record::{AgentSessionId, Field};
+use crate::conversation::Field;
+use crate::record::AgentSessionId;
 use crate::sys::{SessionId, Sys, lock};
 
-use super::agent_ids;
 use super::backend::{
-    BeforeChange, CatalogBackend, FoundPage, LocatedSession, READ_AT_ONCE, Ranking, RowWindow,
-    TextLocation,
+    BeforeChange, CatalogBackend, FoundPage, ListError, Listed, LocatedSession, READ_AT_ONCE,
+    Ranking, RowWindow, TextLocation,
 };
-use super::catalog::{ListError, Listed};
-use super::database::{CatalogDatabase, DatabaseError};
 use super::filter::Filter;
-use super::generation::Generation;
 use super::logs::Logs;
-use super::refresh::Refresh;
-use super::reports::Reporter;
 use super::search::{Search, Term};
-use super::session_rows::{self, CatalogRow, Compared};
 use super::summary::Summary;
-use super::tool_rows;
-use super::word_rows::{self, RankedRow};
+use database::{CatalogDatabase, DatabaseError};
+use generation::Generation;
+use refresh::Refresh;
+use reports::Reporter;
+use session_rows::{CatalogRow, Compared};
+use word_rows::RankedRow;
 
 /// How often a list starts over because another process emptied the catalog or kept it locked,
 /// before the catalog moves to memory, where no other process reaches it. There it may start over
@@ -268,7 +279,7 @@ impl CatalogBackend for SqliteCatalog {
                     let page = session_rows::page(tx, filter, &self.tools, found.as_ref(), window)?;
                     let total =
                         session_rows::count_listed(tx, filter, &self.tools, found.as_ref())?;
-                    let counted = search.is_none() || tool_rows::are_counted(tx, &self.tools)?;
+                    let counted = search.is_none() || tool_files::are_counted(tx, &self.tools)?;
                     Ok((page, total, counted))
                 })?;
                 let Some((rows, total, counted)) = found else {
@@ -375,7 +386,7 @@ impl CatalogBackend for SqliteCatalog {
             self.refresh_once()?;
             let complete = self.refresh().index_words(READ_AT_ONCE)?;
             let ranked = self.read_complete(|tx| {
-                let counted = tool_rows::are_counted(tx, &self.tools)?;
+                let counted = tool_files::are_counted(tx, &self.tools)?;
                 let ranked = word_rows::ranked(tx, search, fields, most)?;
                 Ok((ranked, counted))
             })?;

@@ -33,7 +33,7 @@ const UNMARKED: [i64; 5] = [1001, 2001, 3001, 4001, 5001];
 ///
 /// `tool` is the source of a conversation that another tool keeps and that has no log here; such a
 /// row has no length and is never dirty. `files` has the files of other tools as they were when they
-/// were last read, and the numbers of their turns for statistics, see `tool_rows.rs`; a conversation that is a session of ours in the first place, or
+/// were last read, and the numbers of their turns for statistics, see `tool_files.rs`; a conversation that is a session of ours in the first place, or
 /// was, is not listed a second time: `updated_at` is null then.
 ///
 /// `names` has one row. `epoch` changes each time the tables are created. `listed` is how many
