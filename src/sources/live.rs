@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use tokio::sync::Notify;
 
 use crate::conversation::{Passage, SearchText};
-use crate::index::{Catalog, FileOfTool, ListError, MayHave, ReadFile, Summary, ToolTexts};
+use crate::index::{Catalog, FileOfTool, ListError, ReadFile, Summary, ToolTexts};
 use crate::record::{Kind, Record};
 use crate::store::{LogReader, Store, StoreError};
 use crate::sys::{SessionId, Timestamp, lock, with_causes};
@@ -18,6 +18,7 @@ use crate::sys::{SessionId, Timestamp, lock, with_causes};
 use super::import::{ImportError, Importer, folder, log, session_id};
 use super::preview::{Glance, LARGEST};
 use super::scan::SeenFiles;
+use super::sought::SoughtWord;
 use super::{FoundConversation, Source, ToolConversation, ToolFolders};
 
 /// How many files of a source are likely to change.
@@ -251,12 +252,12 @@ impl ToolTexts for LiveSources {
         names.collect()
     }
 
-    fn text(&self, tool: &str, file: &FileOfTool, sought: MayHave<'_>) -> Option<Vec<Passage>> {
+    fn text(&self, tool: &str, file: &FileOfTool, sought: Option<&str>) -> Option<Vec<Passage>> {
         let source = self.source(tool)?;
         let found = self.found_in(source, file);
         // Memory that is new costs as much as reading.
         let mut buffer = lock(&self.buffers).pop().unwrap_or_default();
-        let read = source.read_if(&found, sought, &mut buffer);
+        let read = source.read_if(&found, &SoughtWord::of(sought), &mut buffer);
         if buffer.capacity() <= LARGEST_BUFFER {
             lock(&self.buffers).push(buffer);
         }

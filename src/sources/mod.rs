@@ -26,6 +26,7 @@ mod qwen;
 mod raw;
 mod scan;
 mod usage;
+mod sought;
 mod subagents;
 mod tool;
 
@@ -34,13 +35,13 @@ use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::index::MayHave;
 use crate::sys::Timestamp;
 
 pub use conversation::{NewRecord, ToolConversation};
 use file::{bytes, has_any, json_file, no_file, open, read_into};
 pub use live::LiveSources;
 pub use raw::FilePart;
+use sought::SoughtWord;
 use subagents::SourceSubagent;
 
 /// A tool whose conversations can be read.
@@ -306,7 +307,7 @@ impl Source {
     /// Reads a conversation, which is empty if the file does not have one. A file that is damaged is
     /// read as far as possible.
     pub fn read(&self, found: &FoundConversation) -> io::Result<ToolConversation> {
-        let read = self.read_if(found, &|_| true, &mut Vec::new())?;
+        let read = self.read_if(found, &SoughtWord::default(), &mut Vec::new())?;
         Ok(read.unwrap_or_default())
     }
 
@@ -315,7 +316,7 @@ impl Source {
     fn read_if(
         &self,
         found: &FoundConversation,
-        may_have: MayHave<'_>,
+        sought: &SoughtWord<'_>,
         buffer: &mut Vec<u8>,
     ) -> io::Result<Option<ToolConversation>> {
         let (read, others, marks) = match &self.reader {
@@ -329,14 +330,14 @@ impl Source {
         };
         let (mut may, mut is_marked) = (false, false);
         let bytes = read_into(&found.path, buffer, &mut |lines| {
-            may = may || may_have(lines);
+            may = may || sought.may_be_in(lines);
             is_marked = is_marked || !may && has_any(lines, marks);
         })?;
         if !may
             && let Some(others) = others(found, bytes, is_marked)
             && !others
                 .iter()
-                .any(|path| self::bytes(path).is_ok_and(|bytes| may_have(&bytes)))
+                .any(|path| self::bytes(path).is_ok_and(|bytes| sought.may_be_in(&bytes)))
         {
             return Ok(None);
         }

@@ -3,7 +3,6 @@
 //! Patterns are compared with text as people read it: strings of the logs without escapes, and
 //! messages as a whole, however many chunks they came in.
 
-use std::collections::BTreeSet;
 use std::ops::{ControlFlow, Range};
 use std::panic::resume_unwind;
 use std::thread;
@@ -40,9 +39,6 @@ const LONGEST: usize = 8 * 1024 * 1024;
 /// A payload that is longer than this is not parsed if it cannot match.
 const LONG: usize = 4096;
 
-/// The words that the readers of other tools' files add to what these have.
-const OWN_WORDS: &str = "API Ask Edit Error Fetch Find List Ready Read Run Search Subagent The Unknown View Write an code console document error exit file image recorded result returned was";
-
 /// How many records are read between two checks for cancellation.
 const CHECK_INTERVAL: u64 = 1024;
 
@@ -59,31 +55,31 @@ pub(super) struct Literal<'q> {
     text: Finder<'q>,
     escaped: Finder<'static>,
     has_slash: bool,
-    /// Its longest word: in other tools' files it is as it is, unless with escapes.
-    word: Option<Finder<'q>>,
-    /// The characters of the word.
-    characters: BTreeSet<u16>,
+    plain: &'q str,
 }
 
 impl<'q> Matcher<'q> {
     pub(super) fn literal(text: &'q str) -> Self {
         let quoted = serde_json::Value::from(text).to_string();
         let escaped = quoted.get(1..quoted.len() - 1).unwrap_or_default();
-        let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
-        let word = words.max_by_key(|word| word.len());
-        // Readers put such words there.
-        let word = word.filter(|word| !word.is_empty() && !OWN_WORDS.contains(word));
         Self::Literal(Box::new(Literal {
             text: Finder::new(text),
             escaped: Finder::new(escaped).into_owned(),
             has_slash: text.contains('/'),
-            word: word.map(Finder::new),
-            characters: word.unwrap_or_default().encode_utf16().collect(),
+            plain: text,
         }))
     }
 
     pub(super) fn regex(regex: &'q Regex) -> Self {
         Self::Regex(regex)
+    }
+
+    /// The text to look for; none if it is a regular expression.
+    fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Literal(literal) => Some(literal.plain),
+            Self::Regex(_) => None,
+        }
     }
 
     /// Where a text has it first.
@@ -92,35 +88,6 @@ impl<'q> Matcher<'q> {
             Self::Literal(literal) => literal.text.find(text.as_bytes()),
             Self::Regex(regex) => regex.find(text).map(|found| found.start()),
         }
-    }
-
-    /// Whether it may be in a conversation of another tool that has these lines. Text there may be
-    /// put together from several strings, but not within a word.
-    fn may_be_in_file(&self, file: &[u8]) -> bool {
-        let Self::Literal(literal) = self else {
-            return true;
-        };
-        let Some(word) = &literal.word else {
-            return true;
-        };
-        if word.find(file).is_some() {
-            return true;
-        }
-        let mut colours = Vec::new();
-        for at in memmem::find_iter(file, b"\\u") {
-            let digits = file.get(at + 2..at + 6);
-            let digits = digits.and_then(|digits| str::from_utf8(digits).ok());
-            let unit = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
-            // Each character can be written as an escape.
-            if unit.is_some_and(|unit| literal.characters.contains(&unit)) {
-                return true;
-            }
-            if unit == Some(0x1b) {
-                colours.push(at);
-            }
-        }
-        // Readers remove what colours text in a terminal, also from within words.
-        is_across(file, word, &colours)
     }
 
     /// Whether a string of a JSON text may have it.
@@ -214,10 +181,9 @@ impl HitSearch<'_> {
             return Some(Vec::new());
         }
         if listed.summary.tool.is_some() {
-            let may_have = |lines: &[u8]| matcher.may_be_in_file(lines);
             let (tool, file) = file.as_ref()?;
             let reader = self.catalog.reader.as_ref()?;
-            let text = reader.text(tool, file, &may_have)?;
+            let text = reader.text(tool, file, matcher.as_text())?;
             let mut places = ScanHits::of(self.query, matcher, listed);
             _ = places.add(&text);
             return Some(places.hits);
@@ -248,49 +214,6 @@ impl HitSearch<'_> {
         _ = places.add(&text.take());
         Ok(places.hits)
     }
-}
-
-/// Whether a JSON text may have a word with sequences in it that colour text in a terminal; these
-/// begin at `colours`.
-fn is_across(json: &[u8], word: &Finder<'_>, colours: &[usize]) -> bool {
-    let beside = word.needle().len() - 1;
-    // Text without the sequences that are so near each other that a word may have several of them.
-    let mut plain = Vec::new();
-    // Where the last one ends.
-    let mut end = 0;
-    for &at in colours {
-        let slashes = json[..at].iter().rev().take_while(|byte| **byte == b'\\');
-        if at < end || slashes.count() % 2 == 1 {
-            continue;
-        }
-        let Some(next) = end_of_colour(json, at) else {
-            return true;
-        };
-        if at - end > 2 * beside {
-            plain.extend_from_slice(&json[end..end + beside]);
-            if word.find(&plain).is_some() {
-                return true;
-            }
-            plain.clear();
-            end = at - beside;
-        }
-        plain.extend_from_slice(&json[end..at]);
-        end = next;
-    }
-    plain.extend(json[end..].iter().take(beside));
-    word.find(&plain).is_some()
-}
-
-/// Where the sequence that begins with the escape at `at` ends; none if it is not plain.
-fn end_of_colour(json: &[u8], at: usize) -> Option<usize> {
-    let start = at + b"\\u001b[".len();
-    if json.get(start - 1) != Some(&b'[') {
-        return None;
-    }
-    let rest = json[start..].iter();
-    let mut rest = rest.zip(start..);
-    let (last, at) = rest.find(|(byte, _)| (b'@'..=b'~').contains(*byte))?;
-    (*last != b'\\').then_some(at + 1)
 }
 
 /// The places that were found in a session.
@@ -345,41 +268,4 @@ fn without_what_cannot_match<'r>(record: &Record<'r>, matcher: &Matcher<'_>) -> 
         };
     }
     *record
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_word_may_be_in_a_file_with_escapes_and_colours_in_it() {
-        let matcher = Matcher::literal("the redis");
-        for (file, expected) in [
-            ("a redis", true),
-            ("a red is", false),
-            (r"red\u001b[1mis", true),
-            (r"r\u001b[1m\u001b[0;31med\u001B[0mis", true),
-            (
-                r"x\u001b[1mred\u001b[0mxis and \u001b[1ma long way off",
-                false,
-            ),
-            (
-                r"\u001b[1mx\u001b[0m and a long way off r\u001b[1medis",
-                true,
-            ),
-            (r"redi\u001b[1m", false),
-            (r"\u001b[1mredi", false),
-            // The text `\u001b[1m`.
-            (r"red\\u001b[1mis", false),
-            (r"red\\\u001b[1mis", false),
-            // Escape sequences that the matcher does not parse.
-            (r"red\u001b]0;is", true),
-            (r"\u001b", true),
-            // Letters of the word.
-            (r"r\u0065dis", true),
-            (r"\u007a", false),
-        ] {
-            assert_eq!(matcher.may_be_in_file(file.as_bytes()), expected, "{file}");
-        }
-    }
 }

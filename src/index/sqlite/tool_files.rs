@@ -50,18 +50,15 @@ pub struct ReadFile {
     pub text: Vec<Vec<Passage>>,
 }
 
-/// Says whether lines of a file may have what is sought.
-pub type MayHave<'a> = &'a dyn Fn(&[u8]) -> bool;
-
 /// Reads conversations of the tools that are listed.
 pub trait ToolTexts: Send + Sync {
     /// The names of the tools.
     fn names(&self) -> Vec<String>;
 
     /// The text of a conversation, with long input and output of its tools as a whole; none if it
-    /// cannot be read. Offsets are the numbers of its records. There is no text if none of its files
-    /// may have what is sought.
-    fn text(&self, tool: &str, file: &FileOfTool, sought: MayHave<'_>) -> Option<Vec<Passage>>;
+    /// cannot be read. Offsets are the numbers of its records. There may be no text if it
+    /// cannot have `sought`.
+    fn text(&self, tool: &str, file: &FileOfTool, sought: Option<&str>) -> Option<Vec<Passage>>;
 }
 
 /// A state of the catalog: another process that changes anything in it makes another one.
