@@ -12,7 +12,7 @@
 //!
 //! The index stores no text, so what it found is looked for again in the text, as [`Tokens`].
 
-use crate::record::{Field, Passage};
+use crate::conversation::{Field, Passage};
 
 /// No name that anybody looks for has more parts than this; checksums and encoded data do.
 const MOST_PARTS: usize = 12;
