@@ -1,4 +1,4 @@
-//! The effects that a session's machine has its actor perform.
+//! The effects that a session's machine has performed.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::request::{ClientRequest, Updates};
 /// Effects to be performed in order; the first that fails ends the batch.
 pub type Batch<R> = Vec<Effect<R>>;
 
-/// An action of the actor.
+/// An action of the owner of a session, or of its front.
 #[derive(Debug)]
 pub enum Effect<R> {
     /// Open the engine's conversation of a session that is not in the store yet.
@@ -53,9 +53,9 @@ pub enum Effect<R> {
     RetryRecovery,
     /// Append the workspace if it differs from the log's, and the agent's session id if it is new.
     RecordWorkspaceChange,
-    /// Append records, all of them or none.
+    /// Append records, all of them or none. A front that is level counts as having been shown them.
     Append(Updates, Sync),
-    /// Send the client those of the records just appended that are updates.
+    /// Show the client those of the records just appended that are updates, unless it reads the log.
     Send(Updates),
     /// Send the client an update that is not in the log.
     Notify(Notification),
@@ -90,7 +90,7 @@ pub enum Effect<R> {
         /// The notification's parameters.
         params: String,
     },
-    /// Have the process serve a request that has the session.
+    /// Have the owner in another task serve a request.
     Pass(Route<R>),
     /// Start to replay the log up to its current end.
     Replay {
@@ -99,7 +99,7 @@ pub enum Effect<R> {
         /// The id of the message to start from, which must be in the log.
         from: Option<String>,
     },
-    /// Replay what was logged since the replay began, wait for that, then send snapshots. Logged
+    /// Start to replay what was logged since the replay began, and then to send snapshots. Logged
     /// snapshots with the given names of updates are left out.
     CatchUp(Block, Vec<&'static str>),
     /// End a replay that failed, and send what was logged meanwhile as it would have been sent live.

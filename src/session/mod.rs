@@ -1,7 +1,7 @@
-//! Sessions: each is a pure state machine in an actor that performs its effects.
+//! Sessions: the owner of each appends to its log and asks its clients; a front shows its client the log.
+//! What is done, and in which order, a pure state machine says.
 
 pub mod effect;
-pub mod history;
 pub mod link;
 pub mod machine;
 pub mod outcome;
@@ -10,19 +10,18 @@ pub mod registry;
 pub mod reply;
 pub mod request;
 
-mod actor;
-mod growth;
-mod open_session;
-mod playback;
+mod command;
+mod front;
+mod owner;
+mod task;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-pub use growth::Growth;
+pub use front::growth::Growth;
 pub use link::Owners;
-pub use open_session::Elsewhere;
-pub use outcome::{Done, Refusal};
+pub use outcome::{Done, Elsewhere, Refusal};
 pub use registry::Registry;
 pub use reply::{Answer, Busy, BusyGuard, Reply};
 pub use request::{AnswerDue, Request};
@@ -90,7 +89,7 @@ pub struct Client {
     /// Whether the client wants the session index of JetBrains' clients.
     pub has_session_index: bool,
     /// Whether the client wants to be notified that the list of a folder has changed.
-    pub hears_of_lists: bool,
+    pub wants_list_changes: bool,
     /// The view with which each of its sessions begins.
     pub view: ClientView,
 }

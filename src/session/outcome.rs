@@ -43,6 +43,17 @@ pub enum Done {
     Deleted,
 }
 
+/// The state of a session that another process has open, as far as it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// The process, if it is known.
+    pub holder: Option<Holder>,
+    /// Whether a turn was running there when the log was last read.
+    pub running: bool,
+    /// Whether that process serves the session's requests.
+    pub attached: bool,
+}
+
 /// Why a request was refused, or has failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {

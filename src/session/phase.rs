@@ -42,6 +42,11 @@ impl Phase {
         }
     }
 
+    /// Whether it is how a turn has ended.
+    pub(super) fn is_end(&self) -> bool {
+        !matches!(self, Self::Idle(None)) && self.is_idle()
+    }
+
     /// The state as an object that is not an update.
     pub fn state(&self) -> String {
         self.add_to(json::Object::new()).end()

@@ -1,7 +1,6 @@
-//! The sessions of one connection, by id: starts an actor for each that gets a request.
+//! The sessions of one connection, by id: starts a task for each that gets a request.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
@@ -9,109 +8,29 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::SessionConfig;
-use crate::store::LogReader;
 use crate::sys::waiter::Waiter;
 use crate::sys::{SessionId, blocking, lock};
-use crate::transport::FlowPermit;
 
-use super::actor::Actor;
-use super::link::serve::LinkCommand;
-use super::outcome::{Done, Refusal};
+use super::command::{Command, Mailbox, UnreadEnds};
 use super::reply::{Busy, Reply};
 use super::request::{Leaving, Request};
+use super::task::SessionTask;
 use super::{Client, Deps};
 
 /// The size of a command in a mailbox, roughly, in bytes.
 const COMMAND: usize = 512;
 
-/// A message to an actor.
-#[derive(Debug)]
-pub(super) enum Command {
-    /// A request of the client. Its size counts in the connection's flow until it is read.
-    Request(Request<Reply>, FlowPermit),
-    /// A request to fork another session, with the log of that one.
-    Fork(Request<Reply>, ForkSource, FlowPermit),
-    /// Another session is forked from this one.
-    ReadForFork(ForkReader, FlowPermit),
-    /// A message of the link with this number.
-    Link(u64, LinkCommand, FlowPermit),
-    /// The client has gone, and the process goes on.
-    Detach,
-    /// Close the session for all its clients.
-    Stop(Reply),
-    /// The owner has served a request of the client that this actor serves in its place.
-    Deliver(Reply, Result<Done, Refusal>),
-    /// The actor has ended that has served the client in place of this one, by its key.
-    OwnFrontEnded(String),
-    /// Notify when everything that was sent before has begun.
-    Barrier(oneshot::Sender<()>),
-    /// Notify when everything that was sent before has been taken, begun or not.
-    Taken(oneshot::Sender<()>),
-}
-
 /// How long a session may take before what comes after it no longer waits.
 const HELD_UP: Duration = Duration::from_secs(1);
 
-/// Sends messages to one actor.
+/// Sends messages to one task.
 #[derive(Clone, Debug)]
 struct Mail {
     sender: mpsc::UnboundedSender<Command>,
-    /// For whom the actor works: it waits for the store, and reads no message meanwhile.
+    /// For whom the task works: it waits for the store, and reads no message meanwhile.
     waiter: Waiter,
     ends: UnreadEnds,
 }
-
-/// How many messages that end the running turns an actor has not read yet. Clones share it.
-#[derive(Clone, Debug, Default)]
-pub(super) struct UnreadEnds(Arc<AtomicUsize>);
-
-impl UnreadEnds {
-    /// Whether there is one.
-    pub(super) fn any(&self) -> bool {
-        self.0.load(Ordering::Acquire) > 0
-    }
-
-    /// The actor has read a message.
-    pub(super) fn read(&self, command: &Command) {
-        if command.ends_turns() {
-            // Another actor may have passed it on.
-            let fewer = |unread: usize| unread.checked_sub(1);
-            self.0
-                .fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer)
-                .ok();
-        }
-    }
-}
-
-impl Command {
-    /// Whether it cancels the turns that run, and those that wait for them.
-    fn ends_turns(&self) -> bool {
-        match self {
-            Self::Request(Request::Cancel { .. } | Request::Leave(Leaving::Client { .. }), _)
-            | Self::Stop(_) => true,
-            Self::Request(request, _) => request.closes(),
-            _ => false,
-        }
-    }
-
-    /// Whether nobody wants to wait long for what the session does at the moment.
-    fn hurries(&self) -> bool {
-        let leaves_or_withdraws = matches!(
-            self,
-            Self::Request(Request::Leave(_) | Request::WithdrawPrompt(_), _) | Self::Detach
-        );
-        leaves_or_withdraws || self.ends_turns()
-    }
-}
-
-/// The messages to one actor, in order.
-pub(super) type Mailbox = mpsc::UnboundedReceiver<Command>;
-
-/// Where the log of a session goes that another one is forked from.
-pub(super) type ForkReader = oneshot::Sender<Result<LogReader, Refusal>>;
-
-/// The log of a session that is to be forked, as soon as its actor has opened it.
-pub(super) type ForkSource = oneshot::Receiver<Result<LogReader, Refusal>>;
 
 /// The sessions that are being worked on, for one client. Clones share them.
 #[derive(Clone, Debug)]
@@ -126,13 +45,13 @@ struct Shared {
     requests: Busy,
     turns: Busy,
     replays: Busy,
-    /// Actors that have not ended.
+    /// Tasks that have not ended.
     alive: Busy,
     /// Cancelled when the client sends no more.
     ending: CancellationToken,
     /// Unbounded, because the sender must not wait. Its content counts in the connection's flow,
     /// which bounds it: no more is read.
-    actors: Mutex<HashMap<SessionId, Mail>>,
+    tasks: Mutex<HashMap<SessionId, Mail>>,
     /// The session that was sent the last command.
     last: Mutex<Option<SessionId>>,
     /// The name of the client, once it is known.
@@ -149,7 +68,7 @@ impl Registry {
             replays: Busy::default(),
             alive: Busy::default(),
             ending: CancellationToken::new(),
-            actors: Mutex::default(),
+            tasks: Mutex::default(),
             last: Mutex::default(),
             client_name: OnceLock::new(),
         });
@@ -279,14 +198,14 @@ impl Registry {
         }
     }
 
-    /// Sends a command to the actor of a session, and starts one if the session has no actor.
+    /// Sends a command to the task of a session, and starts one if the session has none.
     fn post(&self, id: &SessionId, command: Command) {
         *lock(&self.shared.last) = Some(id.clone());
-        let mut actors = self.lock();
-        let Some(command) = offer(actors.get(id), command) else {
+        let mut tasks = self.lock();
+        let Some(command) = offer(tasks.get(id), command) else {
             return;
         };
-        // A session without an actor has nothing to cancel.
+        // A session without a task has nothing to cancel.
         if matches!(
             command,
             Command::Request(Request::Cancel { .. } | Request::Leave(_), _)
@@ -298,24 +217,24 @@ impl Registry {
         let (deps, client) = (self.shared.deps.clone(), self.client.clone());
         let messages = (sender.downgrade(), mailbox);
         let (waiter, ends) = (Waiter::new(), UnreadEnds::default());
-        let actor = Actor::new(id.clone(), deps, client, replays, (messages, ends.clone()));
+        let task = SessionTask::new(id.clone(), deps, client, replays, (messages, ends.clone()));
         let mail = Mail {
             sender,
             waiter: waiter.clone(),
             ends,
         };
         offer(Some(&mail), command);
-        actors.insert(id.clone(), mail);
+        tasks.insert(id.clone(), mail);
         let registry = self.clone();
         let id = id.clone();
         let alive = self.shared.alive.begin();
         tokio::spawn(waiter.scope(async move {
-            actor.run(|mailbox| registry.retire(&id, mailbox)).await;
+            task.run(|mailbox| registry.retire(&id, mailbox)).await;
             drop(alive);
         }));
     }
 
-    /// Whether this session has an actor.
+    /// Whether this session has a task.
     pub fn has(&self, id: &SessionId) -> bool {
         self.lock().contains_key(id)
     }
@@ -384,18 +303,18 @@ impl Registry {
             waits.push(passed);
         }
         for passed in waits {
-            // An actor that has ended has done everything.
+            // A task that has ended has done everything.
             passed.await.ok();
         }
     }
 
-    /// Removes an actor, unless something has come in for it meanwhile.
+    /// Removes a task, unless something has come in for it meanwhile.
     fn retire(&self, id: &SessionId, mailbox: &mut Mailbox) -> bool {
-        let mut actors = self.lock();
+        let mut tasks = self.lock();
         if !mailbox.is_empty() {
             return false;
         }
-        actors.remove(id);
+        tasks.remove(id);
         true
     }
 
@@ -407,22 +326,20 @@ impl Registry {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Mail>> {
-        lock(&self.shared.actors)
+        lock(&self.shared.tasks)
     }
 }
 
-/// Sends a command. Returns it if there is no actor to receive it.
-fn offer(actor: Option<&Mail>, command: Command) -> Option<Command> {
-    let Some(actor) = actor else {
+/// Sends a command. Returns it if there is no task to receive it.
+fn offer(task: Option<&Mail>, command: Command) -> Option<Command> {
+    let Some(task) = task else {
         return Some(command);
     };
-    let (ends, hurries) = (command.ends_turns(), command.hurries());
-    if ends {
-        actor.ends.0.fetch_add(1, Ordering::AcqRel);
-    }
-    let refused = actor.sender.send(command).err();
+    let hurries = command.hurries();
+    task.ends.sent(&command);
+    let refused = task.sender.send(command).err();
     if hurries {
-        actor.waiter.hurry();
+        task.waiter.hurry();
     }
     refused.map(|error| error.0)
 }

@@ -8,8 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::store::DamageReport;
 
-use super::open_session::Elsewhere;
-use super::outcome::{Done, Refusal};
+use super::outcome::{Done, Elsewhere, Refusal};
 
 /// The answer to a request that was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,12 +23,35 @@ pub struct Answer {
     pub read_only: Option<String>,
 }
 
+/// What an answer says about the session that it is about.
+#[derive(Clone, Debug, Default)]
+pub(super) struct AnswerNote {
+    /// See [`Answer::damage`].
+    pub(super) damage: Arc<[DamageReport]>,
+    /// See [`Answer::elsewhere`].
+    pub(super) elsewhere: Option<Elsewhere>,
+    /// See [`Answer::read_only`].
+    pub(super) read_only: Option<String>,
+}
+
+impl AnswerNote {
+    /// The answer with this outcome.
+    pub(super) fn answer(self, done: Done) -> Answer {
+        Answer {
+            done,
+            damage: self.damage,
+            elsewhere: self.elsewhere,
+            read_only: self.read_only,
+        }
+    }
+}
+
 /// Sends the answer to one request. If it is dropped, the request stays unanswered.
 pub struct Reply {
     send: Box<dyn FnOnce(Result<Answer, Refusal>) + Send>,
     cancellation: CancellationToken,
-    /// Whether the request has not come from the actor's own client. The view of one that has sent it
-    /// through a link is applied there.
+    /// Whether the request has not come from the client of the task that serves it. The view of one
+    /// that has sent it through a link is applied there.
     is_of_link: bool,
     busy: BusyGuard,
 }
@@ -56,7 +78,7 @@ impl Reply {
         Self::new(busy, CancellationToken::new(), |_answer| {}).of_link()
     }
 
-    /// The reply to a request that has not come from the actor's own client.
+    /// The reply to a request that has not come from the client of the task that serves it.
     #[must_use]
     pub fn of_link(self) -> Self {
         Self {
@@ -65,7 +87,7 @@ impl Reply {
         }
     }
 
-    /// Whether the request has not come from the actor's own client.
+    /// Whether the request has not come from the client of the task that serves it.
     pub fn is_of_link(&self) -> bool {
         self.is_of_link
     }

@@ -25,7 +25,7 @@ pub enum Request<R> {
         replay: bool,
     },
     /// Create the session, which has just been given its id, from the turns of another one. The
-    /// actor has the other one's log.
+    /// task has the other one's log.
     Fork {
         /// Where the answer goes.
         reply: R,
@@ -116,7 +116,7 @@ impl<R> Request<R> {
 /// Who leaves, which decides whether turns end as cancelled or as interrupted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Leaving {
-    /// The actor's own client. Its turns are cancelled. The turns of these messages, which other
+    /// The client of the session's task. Its turns are cancelled. The turns of these messages, which other
     /// clients have sent, are interrupted.
     Client {
         /// The ids of the messages.

@@ -88,7 +88,6 @@ fn read(store: &Store, id: &SessionId, changes: &Sender<ViewChange>) -> io::Resu
         }),
         observe: false,
         pid: std::process::id(),
-        key: None,
         abilities: Some(ClientCapabilities::default()),
     };
     let line = request_line("0", ATTACH, &text(&attach));

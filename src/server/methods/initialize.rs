@@ -180,7 +180,7 @@ pub(in crate::server) fn client(params: &str, version: ProtocolVersion) -> Clien
     };
     Client {
         has_session_index: jetbrains::wants_index(capabilities),
-        hears_of_lists: capabilities["session"]["listChanged"].is_object(),
+        wants_list_changes: capabilities["session"]["listChanged"].is_object(),
         identity,
         abilities,
         shows_subagents: version == ProtocolVersion::V2

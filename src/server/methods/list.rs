@@ -62,7 +62,7 @@ enum ArchivedParam {
 pub(super) fn serve(context: &ConnectionContext, params: &str) -> Result<RequestAction, Error> {
     let listing = Listing::read(context, params)?;
     let registry = context.registry().clone();
-    let hears = registry.client().hears_of_lists && context.offers("list.changes");
+    let hears = registry.client().wants_list_changes && context.offers("list.changes");
     let changes = context.changes().clone();
     Ok(RequestAction::Later(Box::pin(async move {
         if hears && listing.cursor.is_none() && listing.cwd.is_some() {

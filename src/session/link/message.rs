@@ -56,16 +56,13 @@ pub struct Attach {
     /// The id of its process.
     #[serde(default)]
     pub pid: u32,
-    /// The key by which the owner knows an actor of its own that serves its own client.
-    #[serde(default)]
-    pub key: Option<String>,
     /// The client's capabilities. A front of an earlier release does not send them.
     #[serde(default)]
     pub abilities: Option<ClientCapabilities>,
 }
 
 /// The owner's description of the session, or the reason why it is not the owner.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Attached {
     /// The array of available commands that the engine announces itself, as JSON text.
@@ -124,12 +121,12 @@ pub enum Route<R> {
     Notify(Notified),
     /// The client is gone, and the owner goes on.
     Leave,
-    /// The actor that has received the request serves it.
+    /// The front that has received the request serves it.
     Here(Box<Request<R>>),
 }
 
 impl<R> Route<R> {
-    /// Whether the owner of the session serves a request, or the actor that has received it.
+    /// Whether the owner of the session serves a request, or the front that has received it.
     pub fn of(request: Request<R>) -> Self {
         match request {
             Request::Prompt {

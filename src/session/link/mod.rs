@@ -1,13 +1,16 @@
-//! Links: how an actor whose session another process has open reaches the actor that has it.
+//! Links: how a front in another task, of this process or another one, reaches the owner of its session.
 //!
-//! The *owner* of a session holds its lock and its engine. An actor for another client, in another
-//! process or on another connection of the same one, reads the log, in which everything is that its
-//! client must see. The link is for the rest: it passes requests of the client to the owner, and
-//! requests of the engine to the client. It carries no update.
+//! A front reads the log, in which everything is that its client must see. The link is for the rest: it
+//! passes requests of the client to the owner, and requests of the engine to the client. It carries no
+//! update. To another process it is lines of JSON-RPC on a socket; within a process it is a channel.
 
 pub mod message;
 pub mod owners;
 pub mod serve;
+
+pub(super) mod client;
+pub(super) mod events;
+pub(super) mod feed;
 
 pub use owners::{Linked, Owners};
 pub use serve::{ATTACH, serve};

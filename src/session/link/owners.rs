@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 
-use crate::session::registry::Command;
+use crate::session::command::Command;
 use crate::store::Store;
 use crate::sys::{SessionId, blocking, lock};
 use crate::transport::{LINE_LIMIT, MessageForm, ProcessFlow, connect};
 
 use super::message::ALIVE;
 
-/// The actors that own their sessions, on all connections of the process.
+/// The tasks that own their sessions, on all connections of the process.
 #[derive(Debug, Default)]
 pub struct Owners {
-    actors: Mutex<HashMap<SessionId, (u64, mpsc::WeakUnboundedSender<Command>)>>,
+    tasks: Mutex<HashMap<SessionId, (u64, mpsc::WeakUnboundedSender<Command>)>>,
     /// The clients in other processes of each session that has some.
     linked: Mutex<BTreeMap<SessionId, Vec<Linked>>>,
     /// The sockets of processes that gave no answer in time, and have given none since.
@@ -64,34 +64,35 @@ impl Owners {
         self.any.subscribe().wait_for(|any| *any).await.ok();
     }
 
-    /// From now on, this actor owns the session. Returns a number for it.
+    /// From now on, this task owns the session. Returns a number for it.
     pub(in crate::session) fn add(
         &self,
         id: &SessionId,
-        actor: mpsc::WeakUnboundedSender<Command>,
+        task: mpsc::WeakUnboundedSender<Command>,
     ) -> u64 {
         let number = self.number();
-        lock(&self.actors).insert(id.clone(), (number, actor));
+        lock(&self.tasks).insert(id.clone(), (number, task));
         self.any
             .send_if_modified(|any| !std::mem::replace(any, true));
         number
     }
 
-    /// The actor with this number no longer owns the session. Another one may.
+    /// The task with this number no longer owns the session. Another one may.
     pub(in crate::session) fn remove(&self, id: &SessionId, number: u64) {
-        let mut actors = lock(&self.actors);
-        if actors
-            .get(id)
-            .is_some_and(|(current, _)| *current == number)
-        {
-            actors.remove(id);
+        let mut tasks = lock(&self.tasks);
+        if tasks.get(id).is_some_and(|(current, _)| *current == number) {
+            tasks.remove(id);
             lock(&self.linked).remove(id);
         }
     }
 
     /// Where the owner of a session receives its messages, if it is in this process.
-    pub(super) fn find(&self, id: &SessionId) -> Option<mpsc::UnboundedSender<Command>> {
-        lock(&self.actors).get(id)?.1.upgrade()
+    pub(in crate::session) fn find(
+        &self,
+        id: &SessionId,
+    ) -> Option<mpsc::WeakUnboundedSender<Command>> {
+        let task = lock(&self.tasks).get(id)?.1.clone();
+        (task.strong_count() > 0).then_some(task)
     }
 
     /// Whether the process with this socket gave no answer in time, and has given none since.
@@ -134,7 +135,7 @@ impl Owners {
     }
 
     /// A number that no other link or owner has.
-    pub(super) fn number(&self) -> u64 {
+    pub(in crate::session) fn number(&self) -> u64 {
         self.last.fetch_add(1, Ordering::Relaxed)
     }
 }

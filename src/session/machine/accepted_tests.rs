@@ -83,7 +83,7 @@ fn the_bytes_of_held_prompts_are_bounded() {
 fn a_prompt_that_cannot_be_logged_is_refused_and_the_next_one_is_tried() {
     let mut machine = opened();
     let batch = machine.request(prompt("p"));
-    // The actor answers it with the failure.
+    // The task answers it with the failure.
     assert!(matches!(
         batch[3],
         Effect::Answer("p", Ok(Done::Accepted(_)))
@@ -176,9 +176,9 @@ fn a_turn_that_ends_during_a_replay_is_reported_after_it_and_then_the_next_one_b
         effects!(machine, request(prompt("p")));
         effects!(machine, request(prompt("q")));
         effects!(machine, request(Request::Load("l", config())));
-        let ended = effects!(machine, finished("m", Ok(end_turn())));
-        assert_eq!(ended, "append end and sync");
-        let idle = &ENDED["append end and sync, ".len()..];
+        // The front keeps the state in which the turn has ended until the load is over.
+        assert_eq!(effects!(machine, finished("m", Ok(end_turn()))), ENDED);
+        let idle = "state Idle(None)";
         let next = taken("q");
         if well {
             effects!(machine, replayed(Ok(()), true));

@@ -94,18 +94,42 @@ impl<R> Machine<R> {
                 batch.push(self.replay(reply, attached));
                 batch
             }
-            AttachRequest::AfterReplay { .. } => {
-                self.purpose = Purpose::CatchUp;
+            AttachRequest::AfterReplay { was_open } => {
                 let mut batch = keep(&mut attached);
                 batch.push(Effect::CatchUp(attached.snapshots, attached.gone));
-                batch.push(Effect::Notify(Notification::Commands));
-                batch.push(self.notify_state());
-                batch.push(Effect::Answer(reply, Ok(Done::Loaded(attached.answer))));
+                self.lifecycle = Lifecycle::CatchingUp {
+                    reply,
+                    answer: attached.answer,
+                    was_open,
+                };
                 batch
             }
             AttachRequest::Resume { .. } => {
                 let mut batch = keep(&mut attached);
                 batch.extend(self.resume(reply, attached));
+                batch
+            }
+        }
+    }
+
+    /// What was logged since the replay began was replayed, too, or could not be.
+    pub fn caught_up(&mut self, result: Result<(), Refusal>) -> Batch<R> {
+        let (reply, answer) = match std::mem::replace(&mut self.lifecycle, Lifecycle::Open) {
+            Lifecycle::CatchingUp { reply, answer, .. } => (reply, answer),
+            other => {
+                self.lifecycle = other;
+                return Vec::new();
+            }
+        };
+        match result {
+            Ok(()) => vec![
+                Effect::Notify(Notification::Commands),
+                self.notify_state(),
+                Effect::Answer(reply, Ok(Done::Loaded(answer))),
+            ],
+            Err(refusal) => {
+                let mut batch = vec![Effect::Answer(reply, Err(refusal))];
+                batch.extend(self.abandon_replay());
                 batch
             }
         }

@@ -133,7 +133,7 @@ fn what_cannot_be_made_whole_is_not_kept() {
         let answered = batch
             .iter()
             .any(|e| matches!(e, Effect::Answer("x", Ok(_))));
-        assert_eq!(answered, !replays, "the actor refuses what is in the batch");
+        assert_eq!(answered, !replays, "the task refuses what is in the batch");
         let expected = if replays {
             "release Refused, refuse x: no space"
         } else {
@@ -206,7 +206,10 @@ fn an_engine_that_may_want_a_sign_in_is_attached_before_the_replay() {
 
     effects!(machine, request(Request::Load("m", config())));
     let said = effects!(machine, update(update("{}")));
-    assert_eq!(said, "append update", "the replay reaches it");
+    assert_eq!(
+        said, "append update, send",
+        "the front leaves it to the replay"
+    );
     let begun = effects!(machine, attached(Ok(attached())));
     assert_eq!(begun, "keep agent id, replay");
     assert_eq!(
@@ -257,13 +260,11 @@ fn a_session_that_was_open_stays_so_and_sends_what_was_held_back() {
     effects!(machine, request(Request::Load("l", config())));
     effects!(machine, replayed(Ok(()), true));
     let said = effects!(machine, update(update("{}")));
-    assert_eq!(said, "append update", "the end of the replay reaches it");
-    effects!(machine, finished("m", Ok(end_turn())));
+    assert_eq!(said, "append update, send");
+    let ended = effects!(machine, finished("m", Ok(end_turn())));
+    assert_eq!(ended, "append end and sync, answer p: Stopped(EndTurn)");
     let refusal = effects!(machine, attached(Err(refused())));
-    assert_eq!(
-        refusal,
-        "abandon replay, refuse l: no, answer p: Stopped(EndTurn)"
-    );
+    assert_eq!(refusal, "abandon replay, refuse l: no");
     effects!(machine, request(Request::Resume("r", config())));
     assert_eq!(effects!(machine, attached(Err(refused()))), "refuse r: no");
     assert!(!machine.is_over());

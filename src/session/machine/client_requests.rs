@@ -32,11 +32,6 @@ impl<R> Machine<R> {
         }
         // A session that is being created has no log yet.
         request.logged &= !self.is_being_created();
-        if self.load_under_way().is_some() {
-            // The client has not seen yet what the request is about.
-            self.deferred.client_requests.push_back(request);
-            return Vec::new();
-        }
         let mut batch = Vec::new();
         if request.logged {
             self.purpose = Purpose::Log;
@@ -59,13 +54,6 @@ impl<R> Machine<R> {
             batch.extend(logged.then(|| self.add_open_requests(1)).flatten());
         }
         batch
-    }
-
-    /// Drops the requests that wait for the end of a load and whose response the engine no longer
-    /// wants.
-    pub fn retain_requests(&mut self, mut is_wanted: impl FnMut(&str) -> bool) {
-        let requests = &mut self.deferred.client_requests;
-        requests.retain(|request| is_wanted(&request.id));
     }
 
     /// The record that shows the tool call for which permission is requested, if none has so far.
@@ -93,8 +81,7 @@ impl<R> Machine<R> {
     }
 
     /// Adds to the number of unanswered requests of the running turns. If the session now begins to
-    /// wait for the user, or no longer waits, the client is notified: at once, or after the load
-    /// that is under way.
+    /// wait for the user, or no longer waits, the client is notified.
     fn add_open_requests(&mut self, more: isize) -> Option<Effect<R>> {
         if self.turns.is_empty() || self.reports.are_due {
             return None;
@@ -102,8 +89,7 @@ impl<R> Machine<R> {
         let before = self.phase();
         let open = &mut self.turns.open_requests;
         *open = open.saturating_add_signed(more);
-        let is_news =
-            (before == Phase::RequiresAction) != (*open > 0) && self.load_under_way().is_none();
+        let is_news = (before == Phase::RequiresAction) != (*open > 0);
         is_news.then(|| self.notify_state())
     }
 

@@ -1,7 +1,7 @@
 //! Requests that pass through a session, in both directions.
 
 use super::*;
-use crate::engine::{AttachOutcome, Block};
+use crate::engine::Block;
 use crate::session::Request;
 use crate::session::machine::tests::{config, effects, end_turn, failed, opened, prompt, update};
 
@@ -87,30 +87,13 @@ fn requests_outside_of_the_conversation_are_not_logged() {
 }
 
 #[test]
-fn a_request_waits_for_the_replay_that_shows_its_subject() {
-    let mut machine = opened();
-    effects!(machine, request(prompt("p")));
-    effects!(machine, request(Request::Load("l", config())));
-    for (id, logged) in [("s", true), ("t", false), ("u", true)] {
-        assert_eq!(effects!(machine, ask(asking(id, logged))), "");
-    }
-    // The engine no longer needs the last one.
-    machine.retain_requests(|id| id != "u");
-    effects!(machine, replayed(Ok(()), true));
-    assert_eq!(
-        effects!(machine, attached(Ok(AttachOutcome::default()))),
-        "catch up [], commands, answer l: Loaded(None), append ask, ask s, ask t"
-    );
-}
-
-#[test]
-fn requests_of_a_released_engine_are_dropped() {
+fn a_request_of_a_session_that_could_not_be_opened_is_not_sent() {
     let mut machine = Machine::default();
     effects!(machine, request(Request::Load("l", config())));
     effects!(machine, replayed(Ok(()), true));
-    assert_eq!(effects!(machine, ask(asking("q", true))), "");
     let refused = effects!(machine, attached(Err(failed())));
-    assert_eq!(refused, "release Closed, refuse l: no space, drop q");
+    assert_eq!(refused, "release Closed, refuse l: no space");
+    assert_eq!(effects!(machine, ask(asking("q", true))), "drop q");
     // A late response is passed on in any case.
     assert_eq!(
         effects!(machine, answered(answer("r", true))),
@@ -183,12 +166,12 @@ fn what_a_call_changed_is_logged_and_then_sent_before_its_answer() {
         effects!(machine, called("c", Ok(changed()))),
         "append info, append info, send, answer c: Served(\"{}\")"
     );
-    // A replay that is under way comes to it by itself.
+    // The front leaves it to a replay that is under way.
     effects!(machine, request(call("d")));
     effects!(machine, request(Request::Load("l", config())));
     assert_eq!(
         effects!(machine, called("d", Ok(changed()))),
-        "append info, append info, answer d: Served(\"{}\")"
+        "append info, append info, send, answer d: Served(\"{}\")"
     );
 }
 
@@ -198,7 +181,7 @@ fn a_call_that_changed_what_cannot_be_logged_has_failed() {
     effects!(machine, request(prompt("p")));
     effects!(machine, request(call("c")));
     machine.called("c", Ok(served(Some("{}"))));
-    // The actor refuses the call by itself, since its answer was in the batch.
+    // The task refuses the call by itself, since its answer was in the batch.
     assert_eq!(effects!(machine, failed(failed())), "end failed turns");
     effects!(machine, request(call("d")));
     let refused = effects!(machine, called("d", Ok(served(Some("{}")))));

@@ -36,15 +36,11 @@ impl<R> Machine<R> {
                 vec![Effect::RetryRecovery]
             }
             Purpose::Log => self.stop_turns(refusal).into_iter().collect(),
-            Purpose::EndTurn {
-                deferred,
-                cancelled,
-            } => {
-                let mut batch = self.end_not_logged(refusal.of_turn(cancelled), deferred);
+            Purpose::EndTurn { cancelled } => {
+                let mut batch = self.end_not_logged(&refusal.of_turn(cancelled));
                 batch.extend(self.stop_turns(refusal));
                 batch
             }
-            Purpose::CatchUp => self.abandon_replay(),
         }
     }
 
@@ -74,7 +70,7 @@ impl<R> Machine<R> {
     }
 
     /// Sends what a replay that has failed has held back.
-    pub(super) fn abandon_replay(&mut self) -> Batch<R> {
+    pub(super) fn abandon_replay(&self) -> Batch<R> {
         let mut batch = vec![Effect::AbandonReplay];
         if self.lifecycle.is_open() {
             batch.push(self.notify_state());

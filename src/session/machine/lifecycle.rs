@@ -21,6 +21,12 @@ pub(super) enum Lifecycle<R> {
     },
     /// A load replays the log.
     Replaying { reply: R, session: Opened },
+    /// A load replays what was logged meanwhile. The engine has attached, with this part of the answer.
+    CatchingUp {
+        reply: R,
+        answer: Option<String>,
+        was_open: bool,
+    },
 }
 
 /// The request that waits for the engine to attach.
@@ -65,14 +71,24 @@ impl<R> Lifecycle<R> {
     pub(super) fn is_open(&self) -> bool {
         match self {
             Self::Closed => false,
-            Self::Open | Self::Attaching { .. } => true,
+            Self::Open | Self::Attaching { .. } | Self::CatchingUp { .. } => true,
             Self::Replaying { session, .. } => !matches!(session, Opened::NotYet),
         }
     }
 
     /// Whether a request creates, loads or resumes the session.
     pub(super) fn is_changing(&self) -> bool {
-        matches!(self, Self::Attaching { .. } | Self::Replaying { .. })
+        !matches!(self, Self::Closed | Self::Open)
+    }
+
+    /// Whether a request loads a session that was open before.
+    pub(super) fn is_load_of_open(&self) -> bool {
+        self.is_changing() && self.was_open()
+    }
+
+    /// Whether a request creates or opens the session.
+    pub(super) fn is_opening(&self) -> bool {
+        self.is_changing() && !self.was_open()
     }
 
     /// Whether the session is being created, so that it has no log yet.
@@ -89,6 +105,7 @@ impl<R> Lifecycle<R> {
         use AttachRequest::{AfterReplay, BeforeReplay};
         match self {
             Self::Replaying { reply, .. }
+            | Self::CatchingUp { reply, .. }
             | Self::Attaching {
                 reply,
                 request: BeforeReplay | AfterReplay { .. },
@@ -113,6 +130,7 @@ impl<R> Lifecycle<R> {
             Self::Open => true,
             Self::Closed => false,
             Self::Replaying { session, .. } => matches!(session, Opened::BeforeLoad),
+            Self::CatchingUp { was_open, .. } => *was_open,
             Self::Attaching { request, .. } => match request {
                 AfterReplay { was_open } | Resume { was_open } => *was_open,
                 _ => false,
@@ -124,7 +142,9 @@ impl<R> Lifecycle<R> {
     pub(super) fn end(&mut self, now: Self) -> Option<R> {
         match mem::replace(self, now) {
             Self::Closed | Self::Open => None,
-            Self::Replaying { reply, .. } | Self::Attaching { reply, .. } => Some(reply),
+            Self::Replaying { reply, .. }
+            | Self::Attaching { reply, .. }
+            | Self::CatchingUp { reply, .. } => Some(reply),
         }
     }
 }

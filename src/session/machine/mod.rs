@@ -1,8 +1,8 @@
 //! The state machine of one session: requests and events in, effects out.
 //!
-//! The machine has no clock, file, channel or `await`. It returns batches of effects that its actor
+//! The machine has no clock, file, channel or `await`. It returns batches of effects that its task
 //! performs in order, so "log first, then the client" is the order of a list that a test can read.
-//! When an effect fails, the actor drops the rest of its batch, except that each [`Effect::Answer`]
+//! When an effect fails, the task drops the rest of its batch, except that each [`Effect::Answer`]
 //! and [`Effect::Call`] in it becomes an answer with the failure, and calls [`Machine::failed`].
 //!
 //! Requests are served in the order in which they came. Four things make one wait: a replay, an
@@ -29,8 +29,7 @@ use crate::store::Sync;
 use super::effect::{Batch, Effect, Notification, Work};
 use super::link::message::{Notified, Route};
 use super::outcome::{Done, Refusal};
-use super::phase::Phase;
-use super::request::{ClientRequest, Request};
+use super::request::Request;
 use lifecycle::{AttachRequest, Lifecycle, Opened};
 use passes::Passes;
 use reports::Reports;
@@ -51,7 +50,6 @@ pub struct Machine<R> {
     /// Whether this machine has imported the session, so that another import of it is a load.
     imported: bool,
     turns: Turns<R>,
-    deferred: Deferred<R>,
     /// How many requests the engine is serving.
     calls: usize,
     /// Requests that wait.
@@ -78,28 +76,13 @@ enum Purpose {
     Log,
     /// To log the end of a turn.
     EndTurn {
-        /// Whether the turn's answer waits for the end of a load.
-        deferred: bool,
         /// Whether the turn was cancelled.
         cancelled: bool,
     },
-    /// To finish a replay.
-    CatchUp,
     /// To close the session.
     Close,
     /// To delete the session.
     Delete,
-}
-
-/// Requests and answers that are held back while a load is under way.
-#[derive(Debug)]
-struct Deferred<R> {
-    /// Requests of the engine to the client.
-    client_requests: VecDeque<ClientRequest>,
-    /// Answers to prompts whose turns have ended.
-    answers: VecDeque<(R, Result<Done, Refusal>)>,
-    /// How the session is since its last turn has ended.
-    end: Option<Phase>,
 }
 
 impl<R> Default for Machine<R> {
@@ -120,11 +103,6 @@ impl<R> Machine<R> {
             lifecycle: Lifecycle::Closed,
             imported: false,
             turns: Turns::default(),
-            deferred: Deferred {
-                client_requests: VecDeque::new(),
-                answers: VecDeque::new(),
-                end: None,
-            },
             calls: 0,
             queue: VecDeque::new(),
             prompts: VecDeque::new(),
@@ -132,7 +110,7 @@ impl<R> Machine<R> {
         }
     }
 
-    /// Whether nothing is open and no request waits for its answer, so that the actor may end.
+    /// Whether nothing is open and no request waits for its answer, so that the task may end.
     pub fn is_over(&self) -> bool {
         matches!(self.lifecycle, Lifecycle::Closed)
             && self.turns.is_empty()
@@ -189,6 +167,26 @@ impl<R> Machine<R> {
         batch
     }
 
+    /// A request of another client than the one whose loads the machine serves: a load of a session
+    /// that was open before does not hold it up.
+    pub fn request_of_other(&mut self, request: Request<R>) -> Batch<R> {
+        if !self.lifecycle.is_load_of_open() || request.closes() {
+            return self.request(request);
+        }
+        match request {
+            Request::Prompt {
+                reply,
+                due,
+                message_id,
+                params,
+            } => self.prompt(WaitingPrompt {
+                of_other: true,
+                ..WaitingPrompt::new(reply, due, message_id, params)
+            }),
+            request => self.serve(request),
+        }
+    }
+
     /// Call this after each batch that was performed whole. Returns the effects of what has waited
     /// and can proceed.
     pub fn advance(&mut self) -> Option<Batch<R>> {
@@ -199,14 +197,6 @@ impl<R> Machine<R> {
                 self.imported = false;
             }
             _ => {}
-        }
-        if self.load_under_way().is_none() {
-            if let Some(request) = self.deferred.client_requests.pop_front() {
-                return Some(self.ask(request));
-            }
-            if let Some((reply, result)) = self.deferred.answers.pop_front() {
-                return Some(vec![Effect::Answer(reply, result)]);
-            }
         }
         // A prompt that was held came before the requests in the queue.
         if let Some(batch) = self.next_prompt() {
@@ -250,17 +240,14 @@ impl<R> Machine<R> {
             }
         }
         self.purpose = Purpose::Log;
-        self.log_and_send(block)
+        Self::log_and_send(block)
     }
 
-    /// Appends updates, then sends them to the client, unless a replay will reach them.
-    fn log_and_send(&self, block: Block) -> Batch<R> {
+    /// Appends updates, then hands them to the clients.
+    fn log_and_send(block: Block) -> Batch<R> {
         let block = Arc::new(block);
-        let mut batch = vec![Effect::Append(block.clone(), Sync::Buffered)];
-        if self.load_under_way().is_none() {
-            batch.push(Effect::Send(block));
-        }
-        batch
+        let append = Effect::Append(block.clone(), Sync::Buffered);
+        vec![append, Effect::Send(block)]
     }
 
     /// The replay has reached the end that the log had when it began, or has failed. `is_open` says
@@ -307,9 +294,7 @@ impl<R> Machine<R> {
         if let Request::ReadForFork | Request::Status(_) = request {
             return self.is_being_created();
         }
-        self.lifecycle.is_changing()
-            || !self.deferred.answers.is_empty()
-            || (request.closes() && self.has_prompts())
+        self.lifecycle.is_changing() || (request.closes() && self.has_prompts())
     }
 
     /// Whether prompts are being answered, or wait for that.
@@ -437,7 +422,7 @@ impl<R> Machine<R> {
         vec![first, Effect::Attach(attach)]
     }
 
-    /// Begins to open the session. Nothing is opened twice, but the actor is asked in any case: the
+    /// Begins to open the session. Nothing is opened twice, but the owner is asked in any case: the
     /// client may have moved the session to another folder.
     fn open(&mut self, config: SessionConfig, lifecycle: Lifecycle<R>) -> Batch<R> {
         self.purpose = Purpose::Open;

@@ -78,11 +78,17 @@ impl<R> Machine<R> {
 
     /// Begins the prompt that has waited longest, if it can begin.
     pub(super) fn next_prompt(&mut self) -> Option<Batch<R>> {
-        if self.lifecycle.is_changing() {
+        let next = self.prompts.front()?;
+        let is_held_up = if next.of_other {
+            self.lifecycle.is_opening()
+        } else {
+            self.lifecycle.is_changing()
+        };
+        if is_held_up {
             return None;
         }
         let is_full = self.turns.len() >= OVERLAPPING;
-        let due = self.prompts.front()?.due;
+        let due = next.due;
         if !self.turns.is_empty() && (is_full || !self.may_overlap(due)) {
             return None;
         }
@@ -198,14 +204,13 @@ impl<R> Machine<R> {
                 batch.extend(ends.map(|end| Effect::record(Kind::Output, None, end)));
             }
             for payload in self.turns.reset() {
-                batch.extend(self.log_and_send(Block::of(Kind::Update, payload)));
+                batch.extend(Self::log_and_send(Block::of(Kind::Update, payload)));
             }
         }
         let end = end_of(&result);
         let id = turn.overlaps.then_some(&*turn.message_id);
         batch.push(Effect::synced(Kind::End, id, &end));
         self.purpose = Purpose::EndTurn {
-            deferred: turn.reply.is_some() && self.load_under_way().is_some(),
             cancelled: result.as_ref().is_ok_and(PromptEnd::is_cancelled),
         };
         let end = match &result {
@@ -216,7 +221,7 @@ impl<R> Machine<R> {
         self.end(turn.reply, result, end, batch)
     }
 
-    /// Reports the end of a turn to the client: at once, or after the load whose replay reaches it.
+    /// Reports the end of a turn to the client.
     fn end(
         &mut self,
         reply: Option<R>,
@@ -224,13 +229,7 @@ impl<R> Machine<R> {
         end: Phase,
         mut batch: Batch<R>,
     ) -> Batch<R> {
-        match reply {
-            Some(reply) if self.load_under_way().is_some() => {
-                self.deferred.answers.push_back((reply, result));
-            }
-            Some(reply) => batch.push(Effect::Answer(reply, result)),
-            None => {}
-        }
+        batch.extend(reply.map(|reply| Effect::Answer(reply, result)));
         batch.extend(self.notify_end(end));
         batch
     }
@@ -241,24 +240,12 @@ impl<R> Machine<R> {
             return None;
         }
         self.reports.last = None;
-        if self.load_under_way().is_some() {
-            self.deferred.end = Some(end);
-            return None;
-        }
         Some(Effect::state(end))
     }
 
-    /// The end of a turn could not be logged, so that the turn has this result. `deferred` if the
-    /// turn's answer is.
-    pub(super) fn end_not_logged(
-        &mut self,
-        result: Result<PromptEnd, Refusal>,
-        deferred: bool,
-    ) -> Batch<R> {
-        let end = Phase::Idle(Some(end_of(&result)));
-        if let (true, Some((_, answer))) = (deferred, self.deferred.answers.back_mut()) {
-            *answer = result.map(Done::Stopped);
-        }
+    /// The end of a turn could not be logged, so that the turn has this result.
+    pub(super) fn end_not_logged(&mut self, result: &Result<PromptEnd, Refusal>) -> Batch<R> {
+        let end = Phase::Idle(Some(end_of(result)));
         self.notify_end(end).into_iter().collect()
     }
 
@@ -277,7 +264,7 @@ impl<R> Machine<R> {
             prompt.cancelled = true;
         }
         self.turns.stop(|_| TurnStop::Cancelled);
-        if let Purpose::EndTurn { cancelled, .. } = &mut self.purpose {
+        if let Purpose::EndTurn { cancelled } = &mut self.purpose {
             *cancelled = true;
         }
     }
@@ -368,13 +355,8 @@ impl<R> Machine<R> {
     }
 
     /// Reports what the session is doing.
-    pub(super) fn notify_state(&mut self) -> Effect<R> {
-        let end = self.deferred.end.take();
-        let phase = self.phase();
-        Effect::state(match end {
-            Some(end) if phase.is_idle() => end,
-            _ => phase,
-        })
+    pub(super) fn notify_state(&self) -> Effect<R> {
+        Effect::state(self.phase())
     }
 
     /// The state of the session.

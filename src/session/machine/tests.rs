@@ -85,10 +85,23 @@ pub(in crate::session) fn all(
     batch: Batch<&'static str>,
 ) -> Batch<&'static str> {
     let mut all = batch;
-    while let Some(next) = machine.advance() {
-        all.extend(next);
+    let mut catches_up = is_catch_up(&all);
+    loop {
+        while let Some(next) = machine.advance() {
+            catches_up |= is_catch_up(&next);
+            all.extend(next);
+        }
+        if !std::mem::take(&mut catches_up) {
+            return all;
+        }
+        // The front catches up in no time.
+        all.extend(machine.caught_up(Ok(())));
     }
-    all
+}
+
+fn is_catch_up(batch: &Batch<&'static str>) -> bool {
+    let mut effects = batch.iter();
+    effects.any(|effect| matches!(effect, Effect::CatchUp(..)))
 }
 
 /// Effects in words.
@@ -251,22 +264,23 @@ fn open_tool_calls_are_closed_if_the_turn_does_not_end_well() {
 }
 
 #[test]
-fn nothing_is_sent_into_a_replay_and_a_turn_that_ends_meanwhile_is_answered_after_it() {
+fn a_turn_goes_on_during_a_load_and_the_next_prompt_waits_for_the_load() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
     let load = effects!(machine, request(Request::Load("l", config())));
     assert_eq!(load, "open, replay");
     assert_eq!(machine.load_under_way(), Some(&"l"));
-    assert_eq!(effects!(machine, update(update("{}"))), "append update");
+    // The front keeps what is for the client until the load is answered.
+    let said = effects!(machine, update(update("{}")));
+    assert_eq!(said, "append update, send");
     let ended = effects!(machine, finished("m", Ok(end_turn())));
-    assert_eq!(ended, "append end and sync");
+    assert_eq!(ended, "append end and sync, answer p: Stopped(EndTurn)");
     assert_eq!(effects!(machine, request(prompt("q"))), "");
     assert_eq!(effects!(machine, replayed(Ok(()), true)), "attach Again");
     let replayed = effects!(machine, attached(Ok(AttachOutcome::default())));
     assert_eq!(
         replayed,
-        "catch up [], commands, answer l: Loaded(None), answer p: Stopped(EndTurn), \
-         claim, workspace, append prompt, begin"
+        "catch up [], commands, answer l: Loaded(None), claim, workspace, append prompt, begin"
     );
 }
 
@@ -282,14 +296,13 @@ fn a_replay_that_fails_sends_what_it_has_held_back() {
             let broken = effects!(machine, replayed(Err(Refusal::Cancelled), true));
             assert_eq!(
                 broken,
-                "refuse l: the request was cancelled, abandon replay, answer p: Stopped(EndTurn)"
+                "refuse l: the request was cancelled, abandon replay"
             );
         } else {
-            // The actor refuses the load itself, since its answer was in the batch.
             effects!(machine, replayed(Ok(()), true));
             machine.attached(Ok(AttachOutcome::default()));
-            let broken = effects!(machine, failed(failed()));
-            assert_eq!(broken, "abandon replay, answer p: Stopped(EndTurn)");
+            let broken = effects!(machine, caught_up(Err(failed())));
+            assert_eq!(broken, "refuse l: no space, abandon replay");
         }
     }
 }
@@ -318,18 +331,27 @@ fn an_update_that_cannot_be_logged_ends_the_turn_and_is_recovered_before_the_ans
 }
 
 #[test]
-fn an_end_that_cannot_be_logged_during_a_replay_is_an_error_in_any_case() {
+fn a_load_of_one_client_does_not_hold_up_the_others() {
     let mut machine = opened();
-    effects!(machine, request(prompt("p")));
     effects!(machine, request(Request::Load("l", config())));
-    machine.finished("m", Ok(end_turn()));
-    assert_eq!(effects!(machine, failed(failed())), "");
-    assert_eq!(effects!(machine, replayed(Ok(()), true)), "attach Again");
-    let replayed = effects!(machine, attached(Ok(AttachOutcome::default())));
-    assert_eq!(
-        replayed,
-        "catch up [], commands, answer l: Loaded(None), refuse p: no space"
+    let begun = effects!(machine, request_of_other(prompt("p")));
+    assert_eq!(begun, "claim, workspace, append prompt, begin");
+    let cancelled = effects!(
+        machine,
+        request_of_other(Request::Cancel { withdraw: true })
     );
+    assert_eq!(cancelled, "cancel turns, withdraw");
+    assert_eq!(effects!(machine, request_of_other(prompt("q"))), "");
+    let ended = effects!(machine, finished("m", Ok(end_turn())));
+    assert_eq!(
+        ended,
+        "append end and sync, answer p: Stopped(Cancelled), claim, workspace, append prompt, begin"
+    );
+    // While the session is being opened, there is nothing that could serve them.
+    let mut machine = Machine::default();
+    effects!(machine, request(Request::Load("l", config())));
+    effects!(machine, replayed(Ok(()), true));
+    assert_eq!(effects!(machine, request_of_other(prompt("p"))), "");
 }
 
 #[test]

@@ -207,6 +207,8 @@ pub(super) struct WaitingPrompt<R> {
     pub(super) params: String,
     /// Whether the prompt was cancelled while it waited.
     pub(super) cancelled: bool,
+    /// Whether another client has sent it than the one whose loads the machine serves.
+    pub(super) of_other: bool,
 }
 
 impl<R> WaitingPrompt<R> {
@@ -217,6 +219,7 @@ impl<R> WaitingPrompt<R> {
             message_id,
             params,
             cancelled: false,
+            of_other: false,
         }
     }
 }

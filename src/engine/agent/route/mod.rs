@@ -45,7 +45,7 @@ const SHORT_REPLAY_TIMEOUT: Duration = Duration::from_secs(1);
 /// The text of a subagent's tool call that was running when the agent ended.
 const AGENT_ENDED: &str = "Interrupted: the agent ended before this tool call did.";
 
-/// Takes one session's messages from the agent's pipe to the session's actor.
+/// Takes one session's messages from the agent's pipe to the session's task.
 #[derive(Debug)]
 pub(super) struct SessionRoute {
     pub(super) out: Outlet,

@@ -1,4 +1,4 @@
-//! The actor that performs a machine's effects on the world.
+//! The task that performs a machine's effects on the world.
 
 use rejoin::engine::{AttachReason, CloseReason, Prompt};
 use rejoin::record::Kind;
@@ -10,7 +10,7 @@ use rejoin::session::{AnswerDue, Refusal};
 use super::world::{Ask, Replaying, World, records};
 
 impl World {
-    /// As the session's actor does it.
+    /// As the session's task does it.
     pub(super) fn perform(&mut self, mut batch: Batch<usize>) {
         loop {
             let mut effects = batch.into_iter();
@@ -21,8 +21,7 @@ impl World {
                     break;
                 }
             }
-            let unwanted = &self.unwanted;
-            self.machine.retain_requests(|id| !unwanted.contains(id));
+            self.flush();
             batch = if let Some(refusal) = refusal {
                 for effect in effects {
                     match effect {
@@ -34,6 +33,8 @@ impl World {
                     }
                 }
                 self.machine.failed(refusal)
+            } else if let Some(result) = self.caught_up.take() {
+                self.machine.caught_up(result)
             } else if let Some(batch) = self.machine.advance() {
                 batch
             } else {
@@ -41,9 +42,9 @@ impl World {
             };
         }
         if self.machine.is_over() {
-            // The actor ends; there may be another one later.
+            // The task ends; there may be another one later.
             assert!(!self.is_open, "left behind");
-            assert!(self.serving.is_empty(), "no actor is there to answer");
+            assert!(self.serving.is_empty(), "no task is there to answer");
             self.machine = Machine::new(self.overlaps);
             // Nor is there one to receive the client's responses.
             assert_eq!(self.engine_waits.len(), self.questions.len());
@@ -130,7 +131,7 @@ impl World {
             }
             Effect::Send(block) => {
                 assert!(self.log.ends_with(&records(&block)), "sent and not logged");
-                assert!(self.replay.is_none(), "sent into a replay");
+                // The front leaves what a replay reaches to that.
                 assert!(!self.unborn, "sent before the session exists");
             }
             Effect::Notify(notification) => self.notified(notification),
@@ -149,7 +150,7 @@ impl World {
                 self.inner = Some(inner);
             }
             Effect::Ask(asking) => {
-                assert!(self.is_open && self.replay.is_none());
+                assert!(self.is_open);
                 if asking.logged {
                     let last = self.log.last().map(|(kind, _)| *kind);
                     assert_eq!(last, Some(Kind::Ask));
@@ -216,9 +217,12 @@ impl World {
             Effect::CatchUp(snapshots, _) => {
                 let replaying = self.replay.take();
                 assert!(replaying.is_some_and(|replaying| replaying.done));
-                self.may_fail()?;
-                self.got(&snapshots);
-                (self.replayed, self.shown) = (self.log.len(), self.log.len());
+                let result = self.may_fail();
+                if result.is_ok() {
+                    self.got(&snapshots);
+                    (self.replayed, self.shown) = (self.log.len(), self.log.len());
+                }
+                self.caught_up = Some(result);
             }
             Effect::AbandonReplay => {
                 self.replay = None;
@@ -229,7 +233,7 @@ impl World {
             Effect::Cancel(Work::ClientRequests | Work::OwnWork) | Effect::Forward { .. } => {
                 assert!(self.is_open);
             }
-            Effect::Answer(number, result) => self.answer(number, &result),
+            Effect::Answer(number, result) => self.give(number, result),
             Effect::Release(reason) => {
                 assert!(!self.is_in_use(), "released in use");
                 if reason == CloseReason::Deleted {
@@ -254,6 +258,8 @@ impl World {
                 assert_eq!(self.log.last(), Some(&(Kind::Prompt, message_id)));
                 assert!(self.replay.is_none(), "sent into a replay");
             }
+            // The front keeps it until the end of the load, which has a state of its own.
+            Notification::State(_) if self.is_loading() => {}
             Notification::State(phase) => self.notified_state(phase),
         }
     }

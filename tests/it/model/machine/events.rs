@@ -134,16 +134,6 @@ impl World {
         self.perform(batch);
     }
 
-    /// The engine no longer needs the response that it waits for last. While the client has the
-    /// request, its response is awaited in any case.
-    pub(super) fn thinks_better(&mut self) {
-        let id = self.requests.to_string();
-        let is_sent = self.questions.iter().any(|request| request.id == id);
-        if !is_sent && self.engine_waits.remove(&id).is_some() {
-            self.unwanted.insert(id);
-        }
-    }
-
     /// The client answers the oldest request.
     pub(super) fn responds(&mut self, well: bool) {
         let Some(request) = self.questions.pop_front() else {

@@ -1,4 +1,4 @@
-//! The pure machine, driven by a tiny actor over a log in memory: whatever happens in whatever
+//! The pure machine, driven by a tiny task over a log in memory: whatever happens in whatever
 //! order, everybody is answered once, and nothing is said that is not in the log.
 
 mod effects;
@@ -27,7 +27,6 @@ enum Happens {
     Attaches(bool),
     /// The engine asks, for the log or not.
     Inquires(bool),
-    ThinksBetter,
     TakesBack,
     Responds(bool),
     /// Well or not, and whether the log notes it.
@@ -58,7 +57,6 @@ fn happens() -> impl Strategy<Value = Happens> {
         4 => prop::bool::weighted(0.8).prop_map(Happens::Replayed),
         6 => prop::bool::weighted(0.8).prop_map(Happens::Attaches),
         2 => any::<bool>().prop_map(Happens::Inquires),
-        1 => Just(Happens::ThinksBetter),
         1 => Just(Happens::TakesBack),
         2 => any::<bool>().prop_map(Happens::Responds),
         2 => any::<(bool, bool)>().prop_map(|(well, info)| Happens::Serves(well, info)),
@@ -96,7 +94,6 @@ proptest! {
                 Happens::Replayed(well) => world.replayed(well),
                 Happens::Attaches(well) => world.attaches(well),
                 Happens::Inquires(logged) => world.inquires(logged),
-                Happens::ThinksBetter => world.thinks_better(),
                 Happens::TakesBack => world.takes_back(),
                 Happens::Responds(well) => world.responds(well),
                 Happens::Serves(well, info) => world.serves(well, info),

@@ -1,7 +1,7 @@
 //! A log, a client, an engine and a replay as plain values, with the rules that every session
 //! keeps, each checked where it could be broken.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use rejoin::engine::{AttachReason, Block};
 use rejoin::record::{Kind, OpenCalls};
@@ -82,8 +82,10 @@ pub(super) struct World {
     pub(super) requests: usize,
     /// Those for which it waits, by id, and whether they are logged.
     pub(super) engine_waits: BTreeMap<String, bool>,
-    /// Those whose response it no longer needs.
-    pub(super) unwanted: BTreeSet<String>,
+    /// The result of the end of a replay, until the machine knows it.
+    pub(super) caught_up: Option<Result<(), Refusal>>,
+    /// Answers that the front keeps until the end of a load.
+    pub(super) held: Vec<(usize, Result<Done, Refusal>)>,
     /// Requests that the engine serves.
     pub(super) serving: VecDeque<usize>,
     pub(super) fails_in: Option<usize>,
@@ -101,6 +103,29 @@ pub(super) struct Replaying {
 }
 
 impl World {
+    /// Whether the client loads the session, so that its front keeps what is for it.
+    pub(super) fn is_loading(&self) -> bool {
+        self.machine.load_under_way().is_some()
+    }
+
+    /// Answers, or keeps the answer until the end of a load.
+    pub(super) fn give(&mut self, number: usize, result: Result<Done, Refusal>) {
+        if self.is_loading() {
+            self.held.push((number, result));
+        } else {
+            self.answer(number, &result);
+        }
+    }
+
+    /// Gives the client what was kept for it.
+    pub(super) fn flush(&mut self) {
+        if !self.is_loading() {
+            for (number, result) in std::mem::take(&mut self.held) {
+                self.answer(number, &result);
+            }
+        }
+    }
+
     pub(super) fn answer(&mut self, number: usize, result: &Result<Done, Refusal>) {
         let waiting = |(ask, answers): &(Ask, usize)| {
             !matches!(ask, Ask::Prompt(_) | Ask::Call) && *answers == 0

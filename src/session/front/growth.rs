@@ -28,7 +28,7 @@ impl Growth {
     /// Notified when the log of this session may have grown, for as long as it is kept. It is notified
     /// once at the start: what was written before is not reported. Also returns whether it is notified
     /// at all: some systems report no changes, and others only so many to each user.
-    pub(super) fn of(&self, store: &Store, id: &SessionId) -> (Arc<Notify>, bool) {
+    pub(in crate::session) fn of(&self, store: &Store, id: &SessionId) -> (Arc<Notify>, bool) {
         let grown = awaited_in(&self.awaited, id);
         let watch = self.watch.get_or_init(|| {
             let (wanted, awaited) = (Arc::clone(&self.awaited), Arc::clone(&self.awaited));
@@ -46,7 +46,7 @@ impl Growth {
 
     /// Notified when another process has taken over this session, which this one has open, for as long
     /// as it is kept. `None` if the store does not allow that.
-    pub(super) fn loss_of(&self, store: &Store, id: &SessionId) -> Option<Arc<Notify>> {
+    pub(in crate::session) fn loss_of(&self, store: &Store, id: &SessionId) -> Option<Arc<Notify>> {
         let can_lose = self.can_lose.get_or_init(|| {
             let owned = Arc::clone(&self.owned);
             store.on_loss(move |id| notify(&owned, Some(id)))

@@ -8,26 +8,26 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::engine::{Block, Cancel, EngineError, EngineEvent, PromptEnd};
-use crate::session::open_session::OpenSession;
-use crate::sys::SessionId;
+
+use super::open_session::OpenSession;
 
 /// The most that is gathered to be appended at once, in bytes.
 const MOST_GATHERED: usize = 64 * 1024;
 
 /// The result of an engine's task.
-pub(super) type TurnOutcome = Result<PromptEnd, EngineError>;
+pub(in crate::session) type TurnOutcome = Result<PromptEnd, EngineError>;
 
 /// An engine at work on one prompt, on a task of its own.
-pub(super) struct RunningTurn {
-    pub(super) message_id: String,
-    pub(super) cancel: Cancel,
-    pub(super) task: JoinHandle<TurnOutcome>,
-    pub(super) end: End,
+pub(in crate::session) struct RunningTurn {
+    pub(in crate::session) message_id: String,
+    pub(in crate::session) cancel: Cancel,
+    pub(in crate::session) task: JoinHandle<TurnOutcome>,
+    pub(in crate::session) end: End,
 }
 
 /// How far a turn is from its end.
 #[derive(Debug)]
-pub(super) enum End {
+pub(in crate::session) enum End {
     NotYet,
     /// This turn may be over. No event is received until the engine knows: if `true` comes, the end
     /// of the turn is next.
@@ -40,7 +40,7 @@ pub(super) enum End {
 
 /// The next thing that an engine does.
 #[derive(Debug)]
-pub(super) enum FromEngine {
+pub(in crate::session) enum FromEngine {
     Event(EngineEvent),
     /// The turn of this message has ended.
     TurnEnded(String, Result<TurnOutcome, JoinError>),
@@ -48,7 +48,7 @@ pub(super) enum FromEngine {
 
 /// The engine's next event, or the end of one of its turns. Events that were sent before an end
 /// come before it.
-pub(super) async fn next(
+pub(in crate::session) async fn next(
     events: &mut mpsc::Receiver<EngineEvent>,
     turns: &mut Vec<RunningTurn>,
 ) -> FromEngine {
@@ -111,7 +111,11 @@ async fn at_end(
 
 /// Adds to a block the updates that wait behind it. Where to append takes its time, that costs as much
 /// for many as for one.
-pub(super) fn gather(block: &mut Block, session: &mut OpenSession, turns: &mut [RunningTurn]) {
+pub(in crate::session) fn gather(
+    block: &mut Block,
+    session: &mut OpenSession,
+    turns: &mut [RunningTurn],
+) {
     let goes_on = |turns: &[RunningTurn]| turns.iter().all(RunningTurn::goes_on);
     while block.bytes() < MOST_GATHERED && session.early.is_empty() && goes_on(turns) {
         match session.events.try_recv() {
@@ -167,12 +171,6 @@ impl RunningTurn {
     fn goes_on(&self) -> bool {
         matches!(self.end, End::NotYet)
     }
-}
-
-/// The error for a task of the engine that has panicked.
-pub(super) fn panicked(session: &SessionId, error: &JoinError) -> EngineError {
-    tracing::error!(%session, %error, "the engine panicked");
-    EngineError::internal("the engine failed unexpectedly; the session goes on")
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::sys::{SessionId, lock};
 
 /// The prompts of one session, read from its log when they are needed.
 #[derive(Debug)]
-pub struct SessionHistory {
+pub(in crate::session) struct SessionHistory {
     id: SessionId,
     /// `None` for a session that is kept in memory.
     store: Option<Store>,
@@ -40,7 +40,7 @@ enum Known {
 
 impl SessionHistory {
     /// An empty history, of a session that is kept in memory if there is no store.
-    pub fn new(id: SessionId, store: Option<Store>) -> Self {
+    pub(in crate::session) fn new(id: SessionId, store: Option<Store>) -> Self {
         Self {
             id,
             store,
@@ -49,7 +49,7 @@ impl SessionHistory {
     }
 
     /// The log was read.
-    pub fn reset(&self, scan: &Scan) {
+    pub(in crate::session) fn reset(&self, scan: &Scan) {
         let mut state = self.lock();
         let offsets = scan.prompts.iter();
         state.prompts = offsets.map(|offset| Known::At(*offset)).collect();
@@ -60,7 +60,7 @@ impl SessionHistory {
     }
 
     /// A record was appended.
-    pub fn note(&self, kind: Kind, payload: &str) {
+    pub(in crate::session) fn note(&self, kind: Kind, payload: &str) {
         if let Some(info) = snapshot_of(kind, payload) {
             return self.note(Kind::Info, &info);
         }
@@ -70,29 +70,29 @@ impl SessionHistory {
     }
 
     /// Whether the turn that ended last was interrupted by a crash, and none has begun since.
-    pub fn was_interrupted(&self) -> bool {
+    pub(in crate::session) fn was_interrupted(&self) -> bool {
         self.lock().interrupted
     }
 
     /// Whether the log has the system prompt of this record.
-    pub fn has_system_prompt(&self, record: &str) -> bool {
+    pub(in crate::session) fn has_system_prompt(&self, record: &str) -> bool {
         self.lock().settings.system_prompt.as_deref() == system_prompt(record)
     }
 
     /// Whether the log has a title.
-    pub fn is_titled(&self) -> bool {
+    pub(in crate::session) fn is_titled(&self) -> bool {
         self.lock().titled
     }
 
     /// The turn of a prompt has ended: it belongs to the history now.
-    pub fn end(&self, message_id: &str) {
+    pub(in crate::session) fn end(&self, message_id: &str) {
         self.lock().running.retain(|(_, id)| id != message_id);
     }
 
     /// Adds the prompt that is about to be answered; the engine sees those before it, and before
     /// all others that are being answered. `offset` is where its record begins in the log, if there
     /// is one.
-    pub fn begin(&self, offset: Option<u64>, prompt: &Prompt) {
+    pub(in crate::session) fn begin(&self, offset: Option<u64>, prompt: &Prompt) {
         let mut state = self.lock();
         state.interrupted = false;
         let position = state.prompts.len();

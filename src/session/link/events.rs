@@ -4,24 +4,26 @@ use std::future::{poll_fn, ready};
 use std::sync::Arc;
 use std::task::Poll;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::engine::BoxFuture;
 use crate::json::text_member;
 use crate::protocol::method::CANCEL_REQUEST;
-use crate::transport::{ClientConnection, Incoming, Received};
+use crate::transport::{ClientConnection, Incoming, IncomingRequest, Received};
 
-use super::front::FrontEvent;
+use super::message::STOPPED;
+
+use super::feed::{ClientQuestion, FromOwner};
 
 /// A request that was passed on to the owner: the event of its answer.
-pub(super) type Passing = BoxFuture<'static, FrontEvent>;
+pub(in crate::session) type Passing = BoxFuture<'static, FromOwner>;
 
 /// Reports what comes until the link ends, and then the end of the requests that were passed on.
-pub(super) async fn pass_on(
+pub(in crate::session) async fn pass_on(
     mut incoming: Incoming,
     wire: Arc<ClientConnection>,
     mut passing: mpsc::UnboundedReceiver<Passing>,
-    report: impl Fn(FrontEvent),
+    report: impl Fn(FromOwner),
 ) {
     let mut calls = Vec::new();
     loop {
@@ -47,21 +49,24 @@ pub(super) async fn pass_on(
             }
         }
         match received {
-            Some(Received::Request(request)) => report(FrontEvent::Asked(request)),
+            Some(Received::Request(request)) => report(FromOwner::Asked(asked(request))),
+            Some(Received::Notification { method, .. }) if method == STOPPED => {
+                report(FromOwner::Stopped);
+            }
             Some(Received::Notification { method, params }) if method == CANCEL_REQUEST => {
                 if let Some(id) = text_member(&params, "requestId") {
                     wire.requests.cancel(id);
                 }
             }
             Some(Received::Notification { method, params }) => {
-                report(FrontEvent::Notified { method, params });
+                report(FromOwner::Notified { method, params });
             }
             None => break,
         }
     }
     // Nobody waits for what the engine of the owner has requested.
     wire.requests.cancel_all();
-    report(FrontEvent::Closed);
+    report(FromOwner::Closed);
     while let Some(call) = passing.recv().await {
         calls.push(call);
     }
@@ -71,7 +76,7 @@ pub(super) async fn pass_on(
 }
 
 /// The event of the first of these that has ended.
-async fn first(calls: &mut Vec<Passing>) -> FrontEvent {
+async fn first(calls: &mut Vec<Passing>) -> FromOwner {
     poll_fn(|cx| {
         for at in 0..calls.len() {
             if let Some(call) = calls.get_mut(at)
@@ -84,4 +89,27 @@ async fn first(calls: &mut Vec<Passing>) -> FrontEvent {
         Poll::Pending
     })
     .await
+}
+
+/// A request of the owner's engine. Its form is known to the front.
+fn asked(request: IncomingRequest) -> ClientQuestion {
+    let IncomingRequest {
+        method,
+        params,
+        responder,
+    } = request;
+    let (answer, answered) = oneshot::channel();
+    let withdrawn = responder.cancellation();
+    tokio::spawn(async move {
+        if let Ok(outcome) = answered.await {
+            responder.answer(outcome);
+        }
+    });
+    ClientQuestion {
+        method,
+        params,
+        is_native: false,
+        answer,
+        withdrawn,
+    }
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::mem;
+use std::ops::Range;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
@@ -10,57 +11,77 @@ use tokio::sync::mpsc;
 use crate::engine::{Conversation, EngineEvent, Opening, Outlet, SessionConfig};
 use crate::index::Summary;
 use crate::record::header::Workspace;
-use crate::store::{DamageReport, Holder, Log, Scan, StoreError};
+use crate::store::{DamageReport, Log, Scan, StoreError};
 use crate::sys::{SessionId, Timestamp};
 
 use super::history::SessionHistory;
-use super::{Client, Deps};
+use crate::session::outcome::Elsewhere;
+use crate::session::{Client, Deps};
 
 /// How many events of an engine are kept while its session is being created.
 const EARLY: usize = 16;
 
 /// An open session.
-pub(super) struct OpenSession {
-    pub(super) log: LogAccess,
-    pub(super) conversation: Arc<dyn Conversation>,
+pub(in crate::session) struct OpenSession {
+    pub(in crate::session) log: LogAccess,
+    pub(in crate::session) conversation: Arc<dyn Conversation>,
     /// The engine's events.
-    pub(super) events: mpsc::Receiver<EngineEvent>,
+    pub(in crate::session) events: mpsc::Receiver<EngineEvent>,
     /// Events that came while the session was being created. They come before the others.
-    pub(super) early: VecDeque<EngineEvent>,
-    pub(super) history: Arc<SessionHistory>,
+    pub(in crate::session) early: VecDeque<EngineEvent>,
+    pub(in crate::session) history: Arc<SessionHistory>,
     /// The workspace, and whatever else the client asked for.
-    pub(super) config: SessionConfig,
+    pub(in crate::session) config: SessionConfig,
     /// The workspace according to the log.
-    pub(super) recorded: Workspace,
+    pub(in crate::session) recorded: Workspace,
     /// The catalog's entry.
-    pub(super) summary: Summary,
+    pub(in crate::session) summary: Summary,
     /// The title that a client has given the session.
-    pub(super) client_title: Option<String>,
+    pub(in crate::session) client_title: Option<String>,
     /// The update with the title that was made here, until the agent names the session.
-    pub(super) own_title: Option<String>,
-    pub(super) damage: Arc<[DamageReport]>,
+    pub(in crate::session) own_title: Option<String>,
+    pub(in crate::session) damage: Arc<[DamageReport]>,
     /// The record of the agent's session id, until it is logged.
-    pub(super) agent_session_id: Option<String>,
+    pub(in crate::session) agent_session_id: Option<String>,
     /// Whether the client may still have to be sent the agent's latest id of the session.
-    pub(super) has_new_alias: bool,
+    pub(in crate::session) has_new_alias: bool,
     /// Whether the agent has just reported ids of its own, without those that only we know.
-    pub(super) has_reported_aliases: bool,
+    pub(in crate::session) has_reported_aliases: bool,
     /// Where the record that was appended last begins, in bytes.
-    pub(super) last_offset: Option<u64>,
+    pub(in crate::session) last_offset: Option<u64>,
+    /// The part of the log that was appended last, in bytes.
+    pub(in crate::session) last_appended: Range<u64>,
+    /// What became of the log since the front of this task was last notified of it.
+    pub(in crate::session) changes: LogChanges,
     /// When this process last logged a part of the conversation.
-    pub(super) active_at: Option<Timestamp>,
-    /// Offset, in bytes, up to which the log counts as sent to the client.
-    pub(super) shown: u64,
-    /// Offset, in bytes, of the first record that counts as sent but was not written to the client.
-    pub(super) unsent: Option<u64>,
-    /// Whether another process wrote the part of the log that the client has not seen. It is then
-    /// replayed with its prompts, which the client has not seen either.
-    pub(super) missed_prompts: bool,
+    pub(in crate::session) active_at: Option<Timestamp>,
+    /// Whether another program has put another file in the place of the log.
+    pub(in crate::session) is_replaced: bool,
+}
+
+/// What became of the log of an open session, for those who read it.
+#[derive(Clone, Debug, Default)]
+pub(in crate::session) struct LogChanges {
+    /// The part that was appended, in bytes.
+    pub(in crate::session) appended: Option<Range<u64>>,
+    /// The log was read again, after another process had it, or after a failed write of this one.
+    pub(in crate::session) read_again: Option<LogReread>,
+}
+
+/// Why the log of an open session was read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::session) enum LogReread {
+    /// A write of this process had failed.
+    Recovered,
+    /// Another process had the session, or the disk allowed no writes.
+    TakenOver,
+    /// Another program had put another file in its place: offsets of the one before mean nothing there.
+    Replaced,
 }
 
 /// How a session can use its log.
 #[derive(Debug)]
-pub(super) enum LogAccess {
+pub(in crate::session) enum LogAccess {
     /// Locked, for reading and appending.
     Own(Log),
     /// A write has failed: the log must be recovered before anything is appended. It holds no
@@ -74,21 +95,10 @@ pub(super) enum LogAccess {
     Memory,
 }
 
-/// The state of a session that another process has open, as far as it is known.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Elsewhere {
-    /// The process, if it is known.
-    pub holder: Option<Holder>,
-    /// Whether a turn was running there when the log was last read.
-    pub running: bool,
-    /// Whether that process serves the session's requests.
-    pub attached: bool,
-}
-
 impl OpenSession {
     /// Opens the engine's conversation of a session without a log. `origin` is the agent's session
     /// id of the session that this one was just forked from.
-    pub(super) fn new(
+    pub(in crate::session) fn new(
         id: &SessionId,
         deps: &Deps,
         client: &Client,
@@ -115,14 +125,14 @@ impl OpenSession {
             has_reported_aliases: false,
             last_offset: None,
             active_at: None,
-            shown: 0,
-            unsent: None,
-            missed_prompts: false,
+            last_appended: 0..0,
+            changes: LogChanges::default(),
+            is_replaced: false,
         }
     }
 
     /// Opens the engine's conversation of a session with a log.
-    pub(super) fn with_log(
+    pub(in crate::session) fn with_log(
         id: &SessionId,
         deps: &Deps,
         client: &Client,
@@ -132,13 +142,12 @@ impl OpenSession {
     ) -> Self {
         let mut session = Self::new(id, deps, client, config, Summary::of(&scan), origin);
         session.log = log;
-        session.shown = scan.end;
         session.read(scan);
         session
     }
 
     /// The log was read.
-    pub(super) fn read(&mut self, scan: Scan) {
+    pub(in crate::session) fn read(&mut self, scan: Scan) {
         self.history.reset(&scan);
         self.summary = Summary::of(&scan);
         self.client_title = scan.titles.set().map(str::to_owned);
@@ -149,7 +158,7 @@ impl OpenSession {
     /// The next request to the client while the session is being created: the engine may need the
     /// response for that. Other events are kept for later, and so are requests of subagents, which the
     /// client does not know yet.
-    pub(super) async fn early_request(&mut self) -> EngineEvent {
+    pub(in crate::session) async fn early_request(&mut self) -> EngineEvent {
         while self.early.len() < EARLY {
             match self.events.recv().await {
                 Some(EngineEvent::Ask(request)) if request.session.is_some() => {
@@ -163,13 +172,18 @@ impl OpenSession {
     }
 
     /// Opens the engine's conversation again.
-    pub(super) fn reopen_conversation(&mut self, id: &SessionId, deps: &Deps, client: &Client) {
+    pub(in crate::session) fn reopen_conversation(
+        &mut self,
+        id: &SessionId,
+        deps: &Deps,
+        client: &Client,
+    ) {
         (self.conversation, self.events) =
             open(id, deps, client, &self.history, &self.config, None);
     }
 
     /// Reconfigures the session.
-    pub(super) fn configure(&mut self, config: SessionConfig) {
+    pub(in crate::session) fn configure(&mut self, config: SessionConfig) {
         if self.config != config {
             self.config = config.clone();
             self.conversation.reconfigure(config);
@@ -177,13 +191,13 @@ impl OpenSession {
     }
 
     /// Where the prompt that was just appended begins, in bytes, if there is a log.
-    pub(super) fn prompt_offset(&self) -> Option<u64> {
+    pub(in crate::session) fn prompt_offset(&self) -> Option<u64> {
         self.last_offset
             .filter(|_| matches!(self.log, LogAccess::Own(_)))
     }
 
     /// Where the log ends, in bytes, if this process has it locked.
-    pub(super) fn log_end(&self) -> Option<u64> {
+    pub(in crate::session) fn log_end(&self) -> Option<u64> {
         match &self.log {
             LogAccess::Own(log) | LogAccess::Failed(Some(log)) => Some(log.end()),
             _ => None,
@@ -191,15 +205,14 @@ impl OpenSession {
     }
 
     /// A write has failed.
-    pub(super) fn failed_to_append(&mut self, error: &StoreError) {
+    pub(in crate::session) fn failed_to_append(&mut self, error: &StoreError) {
         let log = match mem::replace(&mut self.log, LogAccess::Failed(None)) {
             LogAccess::Own(log) => Some(log),
             _ => None,
         };
         if matches!(error, StoreError::Replaced { .. }) {
-            // The next request opens the file that has the name now. Offsets of this file mean
-            // nothing there, so nothing of it is sent as if the client had missed it.
-            self.shown = u64::MAX;
+            // The next request opens the file that has the name now.
+            self.is_replaced = true;
         } else if let StoreError::Fenced { holder, .. } = error {
             self.log = LogAccess::Shared(Elsewhere {
                 attached: false,
@@ -212,7 +225,7 @@ impl OpenSession {
     }
 
     /// Whether the log must be locked before it can be written.
-    pub(super) fn is_unlocked(&self) -> bool {
+    pub(in crate::session) fn is_unlocked(&self) -> bool {
         matches!(
             self.log,
             LogAccess::Shared(_) | LogAccess::ReadOnly(_) | LogAccess::Failed(None)
@@ -220,7 +233,7 @@ impl OpenSession {
     }
 
     /// Why this process cannot append to the log, if the disk is the reason.
-    pub(super) fn read_only(&self) -> Option<&str> {
+    pub(in crate::session) fn read_only(&self) -> Option<&str> {
         match &self.log {
             LogAccess::ReadOnly(reason) => Some(reason),
             _ => None,
@@ -228,7 +241,7 @@ impl OpenSession {
     }
 
     /// The other process that has the session open.
-    pub(super) fn elsewhere(&self) -> Option<&Elsewhere> {
+    pub(in crate::session) fn elsewhere(&self) -> Option<&Elsewhere> {
         match &self.log {
             LogAccess::Shared(elsewhere) => Some(elsewhere),
             _ => None,

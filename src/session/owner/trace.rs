@@ -2,50 +2,69 @@
 //! The lines contain nothing of the conversation.
 
 use crate::json;
-use crate::session::open_session::OpenSession;
-use crate::session::outcome::{Done, Refusal};
-use crate::sys::Timestamp;
-
-use super::Actor;
+use crate::session::outcome::{Done, Elsewhere, Refusal};
+use crate::sys::{SessionId, Timestamp};
 
 /// What the lines need that nothing else remembers.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Trace {
+pub(in crate::session) struct Trace {
     /// What is done to make the session open here, and when that began.
     opening: Option<(&'static str, Timestamp)>,
     /// When the running turns began, with the ids of their messages.
     turns: Vec<(String, Timestamp)>,
     /// How the agent behind the engine was attached.
-    pub(super) way: Option<&'static str>,
+    pub(in crate::session) way: Option<&'static str>,
     /// How many updates were replayed.
-    pub(super) updates: Option<u64>,
+    pub(in crate::session) updates: Option<u64>,
 }
 
-impl Actor {
+/// The session that a line is about, as it is now.
+pub(in crate::session) struct Traced<'a> {
+    pub(in crate::session) id: &'a SessionId,
+    pub(in crate::session) now: Timestamp,
+    /// How many prompts it has.
+    pub(in crate::session) prompts: u64,
+    /// The name of the agent.
+    pub(in crate::session) agent: String,
+    /// The process that has it, if that is another one.
+    pub(in crate::session) elsewhere: Option<&'a Elsewhere>,
+    pub(in crate::session) has_expired: bool,
+}
+
+impl Trace {
     /// The session begins to be `created`, `forked` or `opened`.
-    pub(super) fn trace_opening(&mut self, what: &'static str) {
-        self.trace.opening = Some((what, self.deps.sys.clock.now()));
-        self.trace.way = None;
-        self.trace.updates = None;
+    pub(in crate::session) fn opening(&mut self, what: &'static str, now: Timestamp) {
+        self.opening = Some((what, now));
+        self.way = None;
+        self.updates = None;
     }
 
-    /// The turn of the message with this id begins.
-    pub(super) fn trace_turn(&mut self, message_id: &str) {
-        let (session, summary) = (&self.id, self.session.as_ref().map(|open| &open.summary));
-        tracing::info!(%session, turn = summary.map(|summary| summary.prompts), "turn begun");
-        let began = (message_id.to_owned(), self.deps.sys.clock.now());
-        self.trace.turns.push(began);
+    /// The turn of the message with this id begins. `turn` is its number.
+    pub(in crate::session) fn turn(
+        &mut self,
+        session: &SessionId,
+        turn: Option<u64>,
+        message_id: &str,
+        now: Timestamp,
+    ) {
+        tracing::info!(%session, turn, "turn begun");
+        self.turns.push((message_id.to_owned(), now));
     }
 
     /// A turn has ended, with this id and payload of its `end` record.
-    pub(super) fn trace_end(&mut self, id: Option<&str>, end: &str) {
-        let turns = &mut self.trace.turns;
+    pub(in crate::session) fn end(
+        &mut self,
+        session: &SessionId,
+        id: Option<&str>,
+        end: &str,
+        now: Timestamp,
+    ) {
+        let turns = &mut self.turns;
         let at = turns.iter().position(|(turn, _)| Some(&**turn) == id);
         // Without an id it is the only one.
         let at = at.unwrap_or_default();
         let began = (at < turns.len()).then(|| turns.remove(at).1);
-        let ms = self.since(began);
-        let session = &self.id;
+        let ms = since(began, now);
         if let Some(reason) = json::string_member(end, "stopReason") {
             tracing::info!(%session, reason, ms, "turn ended");
         } else {
@@ -57,34 +76,29 @@ impl Actor {
     }
 
     /// A request is about to be answered.
-    pub(super) fn trace_answer(&mut self, result: &Result<Done, Refusal>) {
+    pub(in crate::session) fn answer(
+        &mut self,
+        result: &Result<Done, Refusal>,
+        traced: &Traced<'_>,
+    ) {
         use Done::{Created, Forked, Loaded, Resumed};
         // A request that has to wait until the session is open is not the one that opens it.
         let opening = match result {
-            Ok(Created(_) | Forked(_) | Loaded(_) | Resumed(_)) => self.trace.opening.take(),
+            Ok(Created(_) | Forked(_) | Loaded(_) | Resumed(_)) => self.opening.take(),
             Ok(_) | Err(Refusal::NotOpen | Refusal::PromptInProgress { .. }) => None,
-            Err(_) => self.trace.opening.take(),
+            Err(_) => self.opening.take(),
         };
-        let session = &self.id;
-        let open_session = self.session.as_ref();
-        let turns = open_session.map_or(0, |open_session| open_session.summary.prompts);
-        let ms = self.since(opening.map(|(_, began)| began));
-        let (way, updates) = (self.trace.way, self.trace.updates);
-        let agent = || self.deps.engine.identity().name;
+        let (session, turns) = (traced.id, traced.prompts);
+        let ms = since(opening.map(|(_, began)| began), traced.now);
+        let (way, updates, agent) = (self.way, self.updates, &traced.agent);
         match result {
-            Ok(Created(_)) => tracing::info!(%session, ms, agent = agent(), "created"),
-            Ok(Forked(_)) => tracing::info!(%session, turns, ms, agent = agent(), way, "forked"),
-            Ok(Loaded(_)) => {
-                tracing::info!(%session, turns, updates, ms, agent = agent(), way, "loaded");
-            }
-            Ok(Resumed(_)) => {
-                tracing::info!(%session, turns, updates, ms, agent = agent(), way, "resumed");
-            }
+            Ok(Created(_)) => tracing::info!(%session, ms, agent, "created"),
+            Ok(Forked(_)) => tracing::info!(%session, turns, ms, agent, way, "forked"),
+            Ok(Loaded(_)) => tracing::info!(%session, turns, updates, ms, agent, way, "loaded"),
+            Ok(Resumed(_)) => tracing::info!(%session, turns, updates, ms, agent, way, "resumed"),
             Ok(Done::Closed) => tracing::info!(%session, "closed"),
             Ok(Done::Deleted) => tracing::info!(%session, "deleted"),
-            Err(Refusal::NotFound) if self.deps.has_expired(session) => {
-                tracing::info!(%session, "expired");
-            }
+            Err(Refusal::NotFound) if traced.has_expired => tracing::info!(%session, "expired"),
             Err(Refusal::NotFound) => tracing::info!(%session, "not found"),
             Err(error @ Refusal::InUse { .. }) => tracing::info!(%session, %error, "in use"),
             Err(error) if opening.is_some() => {
@@ -102,18 +116,17 @@ impl Actor {
             }
             _ => return,
         }
-        let elsewhere = open_session.and_then(OpenSession::elsewhere);
-        if let (Ok(_), Some(elsewhere)) = (result, elsewhere) {
+        if let (Ok(_), Some(elsewhere)) = (result, traced.elsewhere) {
             let holder = elsewhere.holder.as_ref();
             let pid = holder.map(|holder| holder.pid);
             let client = holder.and_then(|holder| holder.client.as_deref());
             tracing::info!(%session, pid, client, "in use");
         }
     }
+}
 
-    /// How many milliseconds ago that was.
-    fn since(&self, then: Option<Timestamp>) -> Option<i64> {
-        let now = self.deps.sys.clock.now().as_millis();
-        then.map(|then| now.saturating_sub(then.as_millis()).max(0))
-    }
+/// How many milliseconds ago that was.
+fn since(then: Option<Timestamp>, now: Timestamp) -> Option<i64> {
+    let now = now.as_millis();
+    then.map(|then| now.saturating_sub(then.as_millis()).max(0))
 }

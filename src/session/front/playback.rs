@@ -13,13 +13,13 @@ use crate::store::{LogReader, PositionedRecord, Store};
 use crate::sys::SessionId;
 use crate::transport::Writer;
 
-use super::outcome::Refusal;
+use crate::session::outcome::Refusal;
 
 /// How much is passed to the writer at once, in bytes.
 const BLOCK: usize = 64 * 1024;
 
 /// A replay that can continue where it stopped.
-pub(super) struct Playback {
+pub(in crate::session) struct Playback {
     replay: Replay,
     pace: Pace,
     writer: Writer,
@@ -28,11 +28,11 @@ pub(super) struct Playback {
     /// How the client sees the session.
     view: ClientView,
     /// How far the log has been replayed, in bytes.
-    pub(super) end: u64,
+    pub(in crate::session) end: u64,
     /// Whether a turn that was replayed has no end so far.
-    pub(super) in_turn: bool,
+    pub(in crate::session) in_turn: bool,
     /// How many lines were sent, if that is logged.
-    pub(super) sent: u64,
+    pub(in crate::session) sent: u64,
     /// Whether what is appended to the log is sent as it comes.
     follows: bool,
     /// The payload of the last `end` record that was followed.
@@ -46,7 +46,7 @@ pub(super) struct Playback {
 impl Playback {
     /// A replay of the session that the client knows by this name. It stops when the request is
     /// cancelled.
-    pub(super) fn new(
+    pub(in crate::session) fn new(
         name: &str,
         options: Options,
         pace: Pace,
@@ -77,28 +77,28 @@ impl Playback {
 
     /// From now on, each chunk is sent as it was logged. Whatever is held back is sent when the
     /// replay [finishes](Self::finish), after which it may go on.
-    pub(super) fn follow(&mut self) {
+    pub(in crate::session) fn follow(&mut self) {
         self.follows = true;
         self.replay.follow();
     }
 
     /// From now on, the prompts with these ids are not sent.
-    pub(super) fn hide_prompts(&mut self, ids: HashSet<String>) {
+    pub(in crate::session) fn hide_prompts(&mut self, ids: HashSet<String>) {
         self.hidden_prompts = ids;
     }
 
     /// The payload of the last `end` record since the last call, if it [follows](Self::follow).
-    pub(super) fn take_last_end(&mut self) -> Option<String> {
+    pub(in crate::session) fn take_last_end(&mut self) -> Option<String> {
         self.last_end.take()
     }
 
     /// From now on it does not stop before its end.
-    pub(super) fn ignore_cancellation(&mut self) {
+    pub(in crate::session) fn ignore_cancellation(&mut self) {
         self.request = CancellationToken::new();
     }
 
     /// Fails unless a message is in the log, which ends at `end`.
-    pub(super) fn find(
+    pub(in crate::session) fn find(
         &self,
         message: &str,
         store: &Store,
@@ -127,7 +127,7 @@ impl Playback {
 
     /// Replays the rest of `reader`. The last chunk, which another may continue, is held until
     /// [`finish`](Self::finish).
-    pub(super) fn play(&mut self, reader: &mut LogReader) -> Result<(), Refusal> {
+    pub(in crate::session) fn play(&mut self, reader: &mut LogReader) -> Result<(), Refusal> {
         while let Some(entry) = reader.next()? {
             self.record(&entry)?;
         }
@@ -135,7 +135,10 @@ impl Playback {
     }
 
     /// Replays the next record.
-    pub(super) fn record(&mut self, entry: &PositionedRecord<'_>) -> Result<(), Refusal> {
+    pub(in crate::session) fn record(
+        &mut self,
+        entry: &PositionedRecord<'_>,
+    ) -> Result<(), Refusal> {
         self.read_record(entry);
         if self.lines.len() >= BLOCK || self.pace.is_limited() {
             self.put()?;
@@ -166,7 +169,7 @@ impl Playback {
     }
 
     /// Replays the log from `shown` to `end`. The client has seen the records before that.
-    pub(super) fn play_after(
+    pub(in crate::session) fn play_after(
         &mut self,
         store: &Store,
         id: &SessionId,
@@ -187,7 +190,7 @@ impl Playback {
     }
 
     /// Replays the log from where this replay is to `end`.
-    pub(super) fn play_on(
+    pub(in crate::session) fn play_on(
         &mut self,
         store: &Store,
         id: &SessionId,
@@ -204,13 +207,17 @@ impl Playback {
 
     /// Whether it goes on from here without a thread of its own: the client is to see everything from
     /// here on, as soon as possible.
-    pub(super) fn is_live(&self, shown: u64) -> bool {
+    pub(in crate::session) fn is_live(&self, shown: u64) -> bool {
         self.end >= shown && !self.pace.is_limited()
     }
 
     /// Composes the lines of what was appended, but not many at once. Returns whether there are more.
     /// What comes next is sent as it is, so nothing may be left that was [put](Self::put).
-    pub(super) fn compose(&mut self, store: &Store, id: &SessionId) -> Result<bool, Refusal> {
+    pub(in crate::session) fn compose(
+        &mut self,
+        store: &Store,
+        id: &SessionId,
+    ) -> Result<bool, Refusal> {
         let from = self.end;
         if let Some(reader) = self.reader.take() {
             let may_go_on = self.read_on(reader)?;
@@ -243,12 +250,12 @@ impl Playback {
     }
 
     /// The lines that are ready.
-    pub(super) fn lines(&mut self) -> &mut Vec<u8> {
+    pub(in crate::session) fn lines(&mut self) -> &mut Vec<u8> {
         &mut self.lines
     }
 
     /// Sends the lines that are ready.
-    pub(super) fn put(&mut self) -> Result<(), Refusal> {
+    pub(in crate::session) fn put(&mut self) -> Result<(), Refusal> {
         if self.request.is_cancelled() {
             return Err(Refusal::Cancelled);
         }
@@ -269,17 +276,17 @@ impl Playback {
     }
 
     /// Reads the settings in the engine's part of the answer: the snapshots refer to them.
-    pub(super) fn read_settings(&mut self, own: &str) {
+    pub(in crate::session) fn read_settings(&mut self, own: &str) {
         self.view.settings(own);
     }
 
     /// Exchanges the views: updates are sent through that of the playback while it is at work.
-    pub(super) fn swap_view(&mut self, view: &mut ClientView) {
+    pub(in crate::session) fn swap_view(&mut self, view: &mut ClientView) {
         std::mem::swap(&mut self.view, view);
     }
 
     /// Adds updates with the current state. They are sent after all others.
-    pub(super) fn snapshots(&mut self, at: &str, snapshots: &Block, gone: &[&str]) {
+    pub(in crate::session) fn snapshots(&mut self, at: &str, snapshots: &Block, gone: &[&str]) {
         for name in gone {
             self.replay.withdraw(name);
         }
@@ -302,7 +309,7 @@ impl Playback {
     }
 
     /// Sends the rest, and waits until nothing can overtake it.
-    pub(super) fn finish(&mut self) -> Result<(), Refusal> {
+    pub(in crate::session) fn finish(&mut self) -> Result<(), Refusal> {
         self.replay.finish(&mut self.lines);
         self.view.last_lines(&mut self.lines);
         self.send()?;
@@ -316,9 +323,16 @@ impl Playback {
         Ok(())
     }
 
+    /// Sends lines that have the form of the client's version already, and waits until nothing can
+    /// overtake them.
+    pub(in crate::session) fn finish_own(&mut self) -> Result<(), Refusal> {
+        self.send()?;
+        self.settle()
+    }
+
     /// Waits until nothing can overtake what was sent: no part of a replay may follow the answer to
     /// its request.
-    pub(super) fn settle(&self) -> Result<(), Refusal> {
+    pub(in crate::session) fn settle(&self) -> Result<(), Refusal> {
         self.writer.bulk_taken().map_err(|_| Refusal::Gone)
     }
 }
@@ -337,24 +351,24 @@ const STEP: Duration = Duration::from_millis(50);
 
 /// How fast a replay may go.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(in crate::session) struct Pace {
     /// Lines in a second.
     rate: Option<u64>,
 }
 
 impl Pace {
     /// Unlimited without a rate.
-    pub(super) fn new(rate: Option<u64>) -> Self {
+    pub(in crate::session) fn new(rate: Option<u64>) -> Self {
         Self { rate }
     }
 
     /// Whether lines are to be sent one by one.
-    pub(super) fn is_limited(self) -> bool {
+    pub(in crate::session) fn is_limited(self) -> bool {
         self.rate.is_some()
     }
 
     /// Blocks the thread for as long as `lines` take at this pace, or until `cancelled`.
-    pub(super) fn rest(self, lines: u64, cancelled: impl Fn() -> bool) {
+    pub(in crate::session) fn rest(self, lines: u64, cancelled: impl Fn() -> bool) {
         let mut left = self.time(lines);
         while !left.is_zero() && !cancelled() {
             let step = left.min(STEP);

@@ -1,58 +1,27 @@
-//! Records a title that a client gives a session, and that the session is archived.
+//! The titles of a session: those that a client has given it, that its engine gives it, and that are made
+//! here.
 
 use crate::engine::{AttachOutcome, Block};
-use crate::history::metadata::{change_metadata, is_change};
-use crate::json::{text_member, text_members};
+use crate::json::{self, text_member, text_members};
+use crate::protocol::UpdateKind;
 use crate::record::Kind;
 use crate::record::metadata::MetadataChange;
 use crate::record::title::named;
-use crate::session::outcome::Refusal;
-use crate::store::Sync;
-use crate::sys::blocking;
 
-use super::Actor;
+use super::open_session::OpenSession;
 
-impl Actor {
-    /// Records a change, whether the session is open or not, unless it changes nothing.
-    pub(super) async fn change_metadata(&mut self, change: &MetadataChange) -> Result<(), Refusal> {
-        if self.session.is_none() {
-            return self.change_metadata_of_closed(change);
-        }
-        self.claim().await?;
-        let Some(session) = &self.session else {
-            return Ok(());
-        };
-        if is_change(session.summary.archived, change) {
-            self.append(Kind::Info, None, &change.payload(), Sync::Turn)?;
-        }
-        if let (MetadataChange::Title(title), Some(session)) = (change, &mut self.session) {
-            session.client_title = Some(title.clone());
-            session.conversation.title_changed(title);
-        }
-        Ok(())
-    }
-
-    fn change_metadata_of_closed(&self, change: &MetadataChange) -> Result<(), Refusal> {
-        let Some(store) = &self.deps.store else {
-            return Err(Refusal::NotFound);
-        };
-        self.check()?;
-        let catalog = self.deps.catalog.as_deref();
-        blocking(|| change_metadata(store, catalog, &self.id, change))?;
-        Ok(())
-    }
-
+impl OpenSession {
     /// Restores the title that a client has given after an update that changes it, and leaves out a title
-    /// that the client has just been sent.
-    pub(super) fn with_title(&mut self, block: Block) -> Block {
+    /// that the clients have just been sent.
+    pub(in crate::session) fn with_title(&mut self, block: Block) -> Block {
         let mut block = self.without_known_title(block);
-        if let Some(title) = self.client_title() {
+        if let Some(title) = &self.client_title {
             let changes = |payload| changes_title(payload, title);
             if block
                 .iter()
                 .any(|entry| is_snapshot(entry.kind) && changes(entry.payload))
             {
-                let restored = MetadataChange::Title(title.to_owned()).payload();
+                let restored = MetadataChange::Title(title.clone()).payload();
                 block.push(Kind::Info, &restored);
             }
         }
@@ -61,13 +30,9 @@ impl Actor {
 
     /// Leaves out the first title of the agent if it is the one that was made here.
     fn without_known_title(&mut self, block: Block) -> Block {
-        let Some(session) = self
-            .session
-            .as_mut()
-            .filter(|session| session.own_title.is_some())
-        else {
+        if self.own_title.is_none() {
             return block;
-        };
+        }
         let names = |payload| named(payload).is_some();
         if !block
             .iter()
@@ -75,7 +40,7 @@ impl Actor {
         {
             return block;
         }
-        let own = session.own_title.take().and_then(|title| named(&title));
+        let own = self.own_title.take().and_then(|title| named(&title));
         let mut rest = Block::default();
         let mut is_first = true;
         for entry in block.iter() {
@@ -92,21 +57,42 @@ impl Actor {
         rest
     }
 
-    /// The same for the snapshots of an engine that has attached.
-    pub(super) fn restore_title(&self, attached: &mut AttachOutcome) {
-        if let Some(title) = self.client_title()
+    /// Restores the title that a client has given after the snapshots of an engine that has attached.
+    pub(in crate::session) fn restore_title(&self, attached: &mut AttachOutcome) {
+        if let Some(title) = &self.client_title
             && attached
                 .snapshots
                 .iter()
                 .any(|snapshot| changes_title(snapshot.payload, title))
         {
-            let restored = MetadataChange::Title(title.to_owned()).payload();
+            let restored = MetadataChange::Title(title.clone()).payload();
             attached.snapshots.push(Kind::Info, &restored);
         }
     }
 
-    fn client_title(&self) -> Option<&str> {
-        self.session.as_ref()?.client_title.as_deref()
+    /// The `info` record that names the session after its first prompt. `None` if it was given a
+    /// title: an agent may do so until the first turn ends.
+    pub(in crate::session) fn title_of_prompt(&self) -> Option<String> {
+        let title = self.summary.title.as_deref()?;
+        (!self.history.is_titled()).then(|| {
+            json::Object::new()
+                .string("sessionUpdate", UpdateKind::SessionInfo.name())
+                .string("title", title)
+                .end()
+        })
+    }
+
+    /// The title of a session whose first turn was interrupted, so that its end has not named it, and
+    /// when the session was last active. `None` if it has another title or will get one.
+    pub(in crate::session) fn title_of_interrupted(
+        &self,
+        snapshots: &Block,
+    ) -> Option<(String, String)> {
+        if snapshots.iter().any(|entry| named(entry.payload).is_some()) {
+            return None;
+        }
+        // The same time in each replay.
+        Some((self.summary.updated_at.clone()?, self.title_of_prompt()?))
     }
 }
 

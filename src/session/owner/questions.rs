@@ -1,9 +1,7 @@
 //! Sends the engine's requests to the client, waits for the responses, and withdraws requests.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::future::poll_fn;
-use std::ops::Range;
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
@@ -12,39 +10,46 @@ use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::Question;
-use crate::json::{self, with_string};
+use crate::engine::{Called, EngineError};
+use crate::json;
 use crate::protocol::error::{
     CLIENT_TIMEOUT, INTERNAL_ERROR, METHOD_NOT_FOUND, error_data, error_json,
 };
 use crate::protocol::method;
-use crate::session::effect::{Batch, Effect};
+use crate::session::link::feed::{ClientQuestion, SentQuestion};
 use crate::session::machine::withdrawn_outcome;
-use crate::session::phase::Phase;
 use crate::session::reply::Reply;
 use crate::session::request::{ClientRequest, ClientResponse};
-use crate::transport::{Outcome, OutgoingRequest};
+use crate::transport::Outcome;
 
-use super::links::{Target, named};
-use super::{Actor, TaskResult};
+use super::fronts::{Target, named};
+
+/// The result of a task that works for the owner.
+pub(in crate::session) enum OwnerEvent {
+    /// A client has answered a request of the engine.
+    ClientAnswer(ClientAnswer),
+    /// The engine has served a request of a client.
+    Called(ServedCall),
+}
+
+/// A request of a client that the engine has served.
+pub(in crate::session) struct ServedCall {
+    pub(in crate::session) reply: Reply,
+    pub(in crate::session) method: String,
+    /// The mode that it has set, if the client has set an option.
+    pub(in crate::session) mode: Option<String>,
+    pub(in crate::session) result: Result<Called, EngineError>,
+}
 
 /// The engine's requests to the client, by their ids in the log.
 #[derive(Default)]
-pub(super) struct ClientRequests {
+pub(in crate::session) struct OpenQuestions {
     /// The engine's ends of requests that are not sent yet, or whose response is not passed on yet.
     waiting: HashMap<String, EngineEnd>,
     /// Those that clients who come later may answer, too.
-    open: HashMap<String, Open>,
+    open: HashMap<String, mpsc::UnboundedSender<Target>>,
     /// Withdraws the requests that the client has not answered.
     withdrawal: CancellationToken,
-}
-
-/// A request that is not answered.
-struct Open {
-    /// Where further clients are added.
-    asking: mpsc::UnboundedSender<Target>,
-    /// Whether only the actor's own client may answer.
-    is_private: bool,
 }
 
 /// The engine's end of a request.
@@ -55,10 +60,7 @@ struct EngineEnd {
 }
 
 /// A response of the client, with the engine's end of the request.
-pub(super) struct ClientAnswer {
-    method: String,
-    /// Whether it has the form that the engine gets.
-    is_native: bool,
+pub(in crate::session) struct ClientAnswer {
     response: ClientResponse,
     engine: EngineEnd,
 }
@@ -77,120 +79,60 @@ impl EngineEnd {
     }
 }
 
-impl ClientRequests {
-    /// Passes the response to the engine. Without one, the engine learns that there will be none.
-    pub(super) fn respond(&mut self, id: &str, outcome: Option<Outcome>) {
-        if let (Some(engine), Some(outcome)) = (self.waiting.remove(id), outcome) {
-            // The engine may have ended meanwhile.
-            engine.reply.send(outcome).ok();
-        }
-    }
-
-    /// Asks another client what is still open, too.
-    pub(super) fn ask_too(&mut self, target: &Target) {
-        let mut open: Vec<_> = self.open.iter().collect();
-        // Their ids do not say which came first; it does not matter.
-        open.sort_unstable_by_key(|(id, _)| *id);
-        for (_, open) in open {
-            if target.is_own || !open.is_private {
-                open.asking.send(target.clone()).ok();
-            }
-        }
-    }
-
-    /// Withdraws the requests that the client has not answered.
-    pub(super) fn withdraw(&mut self) {
-        std::mem::take(&mut self.withdrawal).cancel();
-    }
+/// Who may answer a request of the engine.
+pub(super) struct Recipients {
+    pub(super) targets: Vec<Target>,
+    /// Whether clients in other tasks have the session open.
+    pub(super) has_others: bool,
+    /// Whether a client may come that can answer, if none is there.
+    pub(super) may_come: bool,
+    /// How long a client may take; without a limit if `None`.
+    pub(super) timeout: Option<Duration>,
 }
 
-impl Actor {
-    pub(super) fn engine_asks(&mut self, question: Question) -> Batch<Reply> {
-        let engine = EngineEnd {
-            cancel: question.cancel,
-            reply: question.reply,
-        };
-        if engine.is_unwanted() {
-            return Vec::new();
+impl OpenQuestions {
+    /// The engine sends a request. False if it does not wait for the response any longer.
+    pub(super) fn begin(
+        &mut self,
+        id: &str,
+        cancel: CancellationToken,
+        reply: oneshot::Sender<Outcome>,
+    ) -> bool {
+        let engine = EngineEnd { cancel, reply };
+        let is_wanted = !engine.is_unwanted();
+        if is_wanted {
+            self.waiting.insert(id.to_owned(), engine);
         }
-        let id = format!("ask_{}", self.deps.sys.ids.uuid().simple());
-        self.client_requests.waiting.insert(id.clone(), engine);
-        self.machine.ask(ClientRequest {
-            id,
-            of_subagent: question.session.is_none(),
-            params: self.with_client_id(question.params, question.session),
-            method: question.method,
-            logged: question.logged,
-            is_native: question.is_native,
-        })
+        is_wanted
     }
 
-    /// The parameters with the client's id of the session at this place. The sessions of subagents
-    /// have the same id everywhere, and no place.
-    pub(super) fn with_client_id(&self, params: String, place: Option<Range<usize>>) -> String {
-        match place {
-            Some(place) => with_string(&params, &place, &self.name),
-            None => params,
-        }
+    /// A client has answered a request of the engine.
+    pub(in crate::session) fn answered(&mut self, answer: ClientAnswer) -> ClientResponse {
+        let ClientAnswer { response, engine } = answer;
+        self.open.remove(&response.id);
+        self.waiting.insert(response.id.clone(), engine);
+        response
     }
 
-    pub(super) fn client_answered(&mut self, answer: ClientAnswer) -> Batch<Reply> {
-        let ClientAnswer {
-            method,
-            is_native,
-            mut response,
-            engine,
-        } = answer;
-        self.client_requests.open.remove(&response.id);
-        if !is_native {
-            response.outcome = response
-                .outcome
-                .map(|result| self.view.result(&method, result));
-        }
-        let id = response.id.clone();
-        self.client_requests.waiting.insert(id, engine);
-        let mut batch = self.machine.answered(response);
-        if self.runs_elsewhere() && self.client_requests.open.is_empty() {
-            batch.push(Effect::state(Phase::Running));
-        }
-        batch
-    }
-
-    /// Drops requests that wait for the end of a load, if the engine no longer needs the response.
-    pub(super) fn drop_unwanted_requests(&mut self) {
-        let waiting = &mut self.client_requests.waiting;
-        self.machine.retain_requests(|id| {
-            let is_wanted = waiting.get(id).is_some_and(|engine| !engine.is_unwanted());
-            if !is_wanted {
-                waiting.remove(id);
-            }
-            is_wanted
-        });
-    }
-
-    /// Sends a request of the engine to the client, or to all that may answer it.
-    pub(super) async fn ask(&mut self, request: ClientRequest) {
-        let Some(engine) = self.client_requests.waiting.remove(&request.id) else {
-            return;
-        };
-        if self.front.is_some() {
-            // The client sees what it is about first.
-            self.follow(true).await;
-            if self.view.has_state() {
-                self.send_state(&Phase::RequiresAction).await;
-            }
-        }
+    /// Sends a request to those that may answer it. Returns the question for the front of the owner's own
+    /// task, if that is one of them.
+    pub(super) fn ask(
+        &mut self,
+        request: ClientRequest,
+        recipients: Recipients,
+        results: mpsc::UnboundedSender<OwnerEvent>,
+    ) -> Option<ClientQuestion> {
+        let engine = self.waiting.remove(&request.id)?;
         let is_private = is_private(&request.method);
-        let mut targets = self.targets(is_private);
+        let mut targets = recipients.targets;
         let are_there = !targets.is_empty();
         targets.retain(|target| is_private || target.can_show(&request.method, &request.params));
         let (wanted, more) = mpsc::unbounded_channel();
         let mut asking = Asking {
-            results: self.results.clone(),
-            withdrawn: self.client_requests.withdrawal.clone(),
-            limit: time_limit(&request.method, self.deps.client_timeout),
-            waits_for_clients: !is_private
-                && (self.links.is_detached || self.deps.shares_engine || self.observes()),
+            results,
+            withdrawn: self.withdrawal.clone(),
+            limit: time_limit(&request.method, recipients.timeout),
+            waits_for_clients: !is_private && recipients.may_come,
             request,
             engine,
             sent: Vec::new(),
@@ -198,44 +140,44 @@ impl Actor {
         };
         if are_there && targets.is_empty() {
             let error = not_declared(&asking.request.method);
-            return asking.respond(Err(error), None);
+            asking.respond(Err(error), None);
+            return None;
         }
-        for target in targets {
-            if target.is_elsewhere {
-                asking.send(target);
-                continue;
-            }
-            let request = &asking.request;
-            let params = match self.view.request(&request.method, &request.params) {
-                _ if request.is_native => Cow::Borrowed(request.params.as_str()),
-                Ok(params) => params,
-                Err(error) if !self.links.any() => return asking.respond(Err(error), None),
-                Err(_) => continue,
-            };
-            let params = params.into_owned();
-            // Sent here, so that no later update overtakes it.
-            let call = target.wire.ask(&request.method, &params);
-            // A client that is gone is not waited for.
-            if let Some(Some(call)) = self.is_sent(call).await {
-                asking.sent.push(Sent { target, call });
-            }
-        }
-        if self.own_front.is_some() && (!is_private || self.is_own_turn()) {
-            // The actor that serves the client links again, or is about to.
-            asking.waits_for_clients = true;
-        } else if is_private && asking.sent.is_empty() && self.links.any() {
+        let sent = targets.into_iter().map(|target| asking.send(target));
+        let own = sent.collect::<Vec<_>>().into_iter().flatten().next();
+        if is_private && asking.sent.is_empty() && recipients.has_others {
             let error = client_gone(&asking.request.method);
-            return asking.respond(Err(error), None);
+            asking.respond(Err(error), None);
+            return None;
         }
-        if !is_private || self.is_own_turn() {
-            let open = Open {
-                asking: wanted,
-                is_private,
-            };
-            let id = asking.request.id.clone();
-            self.client_requests.open.insert(id, open);
+        if !is_private {
+            self.open.insert(asking.request.id.clone(), wanted);
         }
         tokio::spawn(asking.run(more));
+        own
+    }
+
+    /// Passes the response to the engine. Without one, the engine learns that there will be none.
+    pub(in crate::session) fn respond(&mut self, id: &str, outcome: Option<Outcome>) {
+        if let (Some(engine), Some(outcome)) = (self.waiting.remove(id), outcome) {
+            // The engine may have ended meanwhile.
+            engine.reply.send(outcome).ok();
+        }
+    }
+
+    /// Asks another client what is still open, too.
+    pub(in crate::session) fn ask_too(&self, target: &Target) {
+        let mut open: Vec<_> = self.open.iter().collect();
+        // Their ids do not say which came first; it does not matter.
+        open.sort_unstable_by_key(|(id, _)| *id);
+        for (_, asking) in open {
+            asking.send(target.clone()).ok();
+        }
+    }
+
+    /// Withdraws the requests that the client has not answered.
+    pub(in crate::session) fn withdraw(&mut self) {
+        std::mem::take(&mut self.withdrawal).cancel();
     }
 }
 
@@ -243,7 +185,7 @@ impl Actor {
 struct Asking {
     request: ClientRequest,
     engine: EngineEnd,
-    results: mpsc::UnboundedSender<TaskResult>,
+    results: mpsc::UnboundedSender<OwnerEvent>,
     withdrawn: CancellationToken,
     limit: Option<Duration>,
     /// Whether it waits for a client to come if no client is there.
@@ -256,46 +198,42 @@ struct Asking {
 /// A request as one client got it.
 struct Sent {
     target: Target,
-    call: OutgoingRequest,
+    question: SentQuestion,
 }
 
 impl Asking {
-    /// Sends it to a client elsewhere, if that can show it.
-    fn send(&mut self, target: Target) {
-        if target.is_own && self.sent.iter().any(|sent| sent.target.is_own) {
-            // It was asked before another actor has come to serve it.
-            return;
-        }
+    /// Sends it to a client. The engine and the other clients do not wait until that reads. Returns the
+    /// question for the front of the owner's own task.
+    fn send(&mut self, target: Target) -> Option<ClientQuestion> {
         let (method, params) = (&self.request.method, &self.request.params);
         if !is_private(method) && !target.can_show(method, params) {
-            return;
+            return None;
         }
-        // The engine and the other clients do not wait until its process reads.
-        let call = target
-            .wire
-            .ask_at_once(method, &named(params, &target.name));
-        self.sent.push(Sent { target, call });
+        let params = if target.asks.is_own() {
+            params.clone()
+        } else {
+            named(params, &target.client_id)
+        };
+        let (question, own) = target.asks.send(method, params, self.request.is_native);
+        self.sent.push(Sent { target, question });
+        own
     }
 
     /// Passes a response on, that of the client `by` if one has answered.
     fn respond(self, outcome: Outcome, by: Option<&Target>) {
-        let is_elsewhere = by.is_some_and(|target| target.is_elsewhere);
         let mut response = self.request.response(outcome);
         response.client = by.and_then(|target| target.client.clone());
         let answer = ClientAnswer {
-            method: self.request.method,
-            // The view of a client elsewhere is applied there.
-            is_native: self.request.is_native || is_elsewhere,
             response,
             engine: self.engine,
         };
-        self.results.send(TaskResult::ClientAnswer(answer)).ok();
+        self.results.send(OwnerEvent::ClientAnswer(answer)).ok();
     }
 
     /// Ends the request at the clients that have not answered.
     fn withdraw(&self) {
         for sent in &self.sent {
-            sent.target.wire.withdraw(&sent.call);
+            sent.question.withdraw();
         }
     }
 
@@ -335,7 +273,9 @@ impl Asking {
                 limit = &mut deadline => {
                     break Some(Err(timed_out(&self.request.method, limit)));
                 }
-                Some(target) = more.recv() => self.send(target),
+                Some(target) = more.recv() => {
+                    self.send(target);
+                }
             }
         };
         self.end(replacement).await;
@@ -354,7 +294,7 @@ impl Asking {
             None => Some(self),
         };
         for sent in &sent {
-            sent.target.wire.withdraw(&sent.call);
+            sent.question.withdraw();
         }
         // The clients answer in any case.
         let answered = loop {
@@ -376,9 +316,7 @@ impl Asking {
             let session = json::string_member(&params, "sessionId");
             let params = json!({ "sessionId": session, "terminalId": terminal }).to_string();
             let release = method::TERMINAL_RELEASE;
-            if let Some(released) = target.wire.ask(release, &params).await {
-                released.await;
-            }
+            target.asks.send_later(release, params).await;
         }
     }
 }
@@ -387,7 +325,7 @@ impl Asking {
 async fn first(sent: &mut Vec<Sent>) -> (Target, Option<Outcome>) {
     let (place, outcome) = poll_fn(|context| {
         for (place, sent) in sent.iter_mut().enumerate() {
-            if let Poll::Ready(outcome) = Pin::new(&mut sent.call).poll(context) {
+            if let Poll::Ready(outcome) = Pin::new(&mut sent.question).poll(context) {
                 return Poll::Ready((place, outcome));
             }
         }
@@ -399,7 +337,7 @@ async fn first(sent: &mut Vec<Sent>) -> (Target, Option<Outcome>) {
 
 /// Whether only the client that has sent the prompt can serve a request by this name: paths and
 /// terminals are those of its machine.
-fn is_private(method: &str) -> bool {
+pub(super) fn is_private(method: &str) -> bool {
     method.starts_with("fs/") || method.starts_with("terminal/")
 }
 

@@ -1,0 +1,506 @@
+//! The owner of a session: it has the log and the engine's conversation. It appends what the machine
+//! says, and asks the clients what the engine wants to know.
+//!
+//! Its clients are fronts, which read the log. A front in the same task is handed what is appended.
+
+pub(super) mod engine_events;
+pub(super) mod fronts;
+pub(super) mod history;
+pub(super) mod lock;
+pub(super) mod open_session;
+pub(super) mod questions;
+pub(super) mod trace;
+
+mod life;
+mod log;
+mod titles;
+
+use std::mem;
+use std::ops::Range;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio::task::{JoinError, JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+use crate::engine::{
+    AttachOutcome, AttachReason, BoxFuture, Cancel, EngineError, Prompt, Question, begun,
+};
+use crate::json::{self, with_string};
+use crate::protocol::EngineCall;
+use crate::protocol::meta::{OBSERVE, is_set};
+use crate::protocol::method::SESSION_CANCEL;
+use crate::store::Holder;
+use crate::sys::SessionId;
+
+use super::effect::Work;
+use super::link::feed::{Asks, ClientQuestion, FrontEvents, Responds};
+use super::link::message::Attached;
+use super::outcome::{Done, Elsewhere, Refusal};
+use super::reply::{AnswerNote, Reply};
+use super::request::ClientRequest;
+use super::{Client, Deps};
+use engine_events::{End, FromEngine, RunningTurn};
+use fronts::{Fronts, Prompter, Target, target_of};
+use life::Forks;
+use open_session::{LogAccess, LogChanges, OpenSession};
+use questions::{OpenQuestions, OwnerEvent, Recipients, ServedCall, is_private};
+use trace::Trace;
+
+/// The log and the engine of one session, as far as it is open here.
+pub(super) struct Owner {
+    pub(super) id: SessionId,
+    deps: Arc<Deps>,
+    /// The client that has opened the session.
+    client: Arc<Client>,
+    /// The id by which that client knows the session.
+    pub(super) client_id: String,
+    /// Log and engine, while the session is open.
+    pub(super) session: Option<OpenSession>,
+    /// The engine at work, on one prompt or on several.
+    pub(super) turns: Vec<RunningTurn>,
+    attach: Option<RunningAttach>,
+    /// The clients that have the session open.
+    pub(super) fronts: Fronts,
+    pub(super) questions: OpenQuestions,
+    pub(super) forks: Forks,
+    /// For the results of what the engine serves.
+    results: mpsc::UnboundedSender<OwnerEvent>,
+    pub(super) trace: Trace,
+}
+
+/// Something that the engine does.
+pub(super) enum EngineDoes {
+    /// In its turns, or between them.
+    Event(FromEngine),
+    /// It has attached, or has failed to.
+    Attached(Box<Attaching>),
+}
+
+/// The result of an engine that attaches.
+pub(super) type Attaching = Result<Result<AttachOutcome, EngineError>, JoinError>;
+
+/// An engine that attaches, on a task of its own.
+struct RunningAttach {
+    /// Asks it to stop.
+    abort: CancellationToken,
+    task: JoinHandle<Result<AttachOutcome, EngineError>>,
+}
+
+impl Drop for RunningAttach {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Owner {
+    pub(super) fn new(
+        id: SessionId,
+        deps: Arc<Deps>,
+        client: Arc<Client>,
+        results: mpsc::UnboundedSender<OwnerEvent>,
+        own_front: FrontEvents,
+    ) -> Self {
+        Self {
+            client_id: id.to_string(),
+            id,
+            deps,
+            client,
+            session: None,
+            turns: Vec::new(),
+            attach: None,
+            fronts: Fronts::new(own_front),
+            questions: OpenQuestions::default(),
+            forks: Forks::default(),
+            results,
+            trace: Trace::default(),
+        }
+    }
+
+    /// What the engine does next. While the session is being created, that is only what the engine
+    /// needs for it.
+    pub(super) async fn engine(&mut self, is_being_created: bool) -> EngineDoes {
+        let Self {
+            session,
+            turns,
+            attach,
+            ..
+        } = self;
+        let attached = async {
+            match attach {
+                Some(attach) => (&mut attach.task).await,
+                None => std::future::pending().await,
+            }
+        };
+        let event = async {
+            let Some(session) = session else {
+                return std::future::pending().await;
+            };
+            if is_being_created {
+                return FromEngine::Event(session.early_request().await);
+            }
+            match session.early.pop_front() {
+                Some(event) => FromEngine::Event(event),
+                None => engine_events::next(&mut session.events, turns).await,
+            }
+        };
+        tokio::select! {
+            result = attached => {
+                self.attach = None;
+                EngineDoes::Attached(Box::new(result))
+            }
+            event = event => EngineDoes::Event(event),
+        }
+    }
+
+    /// Whether the engine attaches.
+    pub(super) fn is_attaching(&self) -> bool {
+        self.attach.is_some()
+    }
+
+    /// Has the engine attach, or runs `instead` of it, until the request for it is cancelled.
+    pub(super) fn attach(
+        &mut self,
+        how: AttachReason,
+        instead: Option<BoxFuture<'static, Result<AttachOutcome, EngineError>>>,
+        request: Option<CancellationToken>,
+    ) {
+        let attach = instead.or_else(|| self.begin_to_attach(how));
+        // The client cancels the request, or the session is to be closed.
+        let abort = request.unwrap_or_default().child_token();
+        let aborted = abort.clone();
+        let task = tokio::spawn(async move {
+            let Some(attach) = attach else {
+                return Ok(AttachOutcome::default());
+            };
+            // An engine that is ready at once is never asked to stop.
+            tokio::select! {
+                biased;
+                result = attach => result,
+                () = aborted.cancelled() => Err(EngineError::cancelled()),
+            }
+        });
+        self.attach = Some(RunningAttach { abort, task });
+    }
+
+    fn begin_to_attach(
+        &self,
+        how: AttachReason,
+    ) -> Option<BoxFuture<'static, Result<AttachOutcome, EngineError>>> {
+        let session = self.session.as_ref()?;
+        // The process that has the log has the conversation, too.
+        let how = if session.is_unlocked() {
+            AttachReason::Elsewhere
+        } else {
+            how
+        };
+        let attach = session.conversation.attach(how);
+        // What a new session needs is requested before what the client sends next.
+        Some(if how == AttachReason::New {
+            begun(attach)
+        } else {
+            attach
+        })
+    }
+
+    /// Passes the prompt that was appended last to the engine.
+    pub(super) fn begin(&mut self, prompt: Prompt) {
+        let turn = self.session.as_ref().map(|open| open.summary.prompts);
+        let now = self.deps.sys.clock.now();
+        self.trace.turn(&self.id, turn, &prompt.message_id, now);
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        session.history.begin(session.prompt_offset(), &prompt);
+        let cancel = Cancel::default();
+        let message_id = prompt.message_id.clone();
+        // Not in a task: messages to an agent are sent in the order in which they came.
+        let turn = session.conversation.prompt(prompt, cancel.clone());
+        self.turns.push(RunningTurn {
+            message_id,
+            cancel,
+            task: tokio::spawn(turn),
+            end: End::NotYet,
+        });
+    }
+
+    /// Counts the prompt that was appended last as an earlier one.
+    pub(super) fn skip(&mut self, prompt: &Prompt) {
+        if let Some(session) = &mut self.session {
+            session.history.begin(session.prompt_offset(), prompt);
+            session.history.end(&prompt.message_id);
+        }
+        self.fronts.forget(&prompt.message_id);
+    }
+
+    /// Has something end early.
+    pub(super) fn cancel(&mut self, work: &Work) {
+        match work {
+            Work::Attach => {
+                if let Some(attach) = &self.attach {
+                    attach.abort.cancel();
+                }
+            }
+            Work::Turns => self.turns.iter().for_each(|turn| turn.cancel.cancel()),
+            Work::FailedTurns => self.turns.iter().for_each(|turn| turn.cancel.abandon()),
+            Work::Turn(message_id) => {
+                let mut turns = self.turns.iter();
+                if let Some(turn) = turns.find(|turn| turn.message_id == *message_id) {
+                    turn.cancel.cancel_request();
+                }
+            }
+            Work::OwnWork => {
+                if let Some(session) = &self.session {
+                    let params = json::Object::new().string("sessionId", &self.client_id);
+                    session.conversation.notify(SESSION_CANCEL, params.end());
+                }
+            }
+            Work::ClientRequests => self.questions.withdraw(),
+        }
+    }
+
+    /// Has the engine serve a request.
+    pub(super) fn call(&self, reply: Reply, call: EngineCall) {
+        let Some(session) = &self.session else { return };
+        let cancelled = Box::pin(reply.cancellation().cancelled_owned());
+        let EngineCall {
+            method,
+            params,
+            mode,
+        } = call;
+        let call = session.conversation.call(&method, params, cancelled);
+        let (id, results) = (self.id.clone(), self.results.clone());
+        let call = tokio::spawn(call);
+        tokio::spawn(async move {
+            let result = call.await;
+            let result = result.unwrap_or_else(|error| Err(panicked(&id, &error)));
+            let served = ServedCall {
+                reply,
+                method,
+                mode,
+                result,
+            };
+            results.send(OwnerEvent::Called(served)).ok();
+        });
+    }
+
+    /// The turn of a message has ended. Its engine may have panicked: then its conversation is opened
+    /// again.
+    pub(super) fn turn_ended(&mut self, message_id: &str, has_panicked: bool) {
+        if let Some(session) = &mut self.session {
+            session.history.end(message_id);
+            if has_panicked {
+                session.reopen_conversation(&self.id, &self.deps, &self.client);
+            }
+        }
+        self.fronts.forget(message_id);
+    }
+
+    /// The name of the client that has opened the session.
+    pub(super) fn client_name(&self) -> Option<&str> {
+        let identity = self.client.identity.as_ref()?;
+        Some(&identity.name)
+    }
+
+    /// The message whose turn began last, of those that run.
+    pub(super) fn running_message(&self) -> Option<&str> {
+        self.turns.last().map(|turn| &*turn.message_id)
+    }
+
+    /// The name of the client that has sent a prompt, if the session has several.
+    pub(super) fn sender_of(&self, message_id: &str) -> Option<String> {
+        self.fronts.sender_of(message_id, self.client_name())
+    }
+
+    /// The name of the client whose turn runs, if the session has several.
+    pub(super) fn prompting_client(&self) -> Option<String> {
+        self.sender_of(self.running_message()?)
+    }
+
+    /// Whether the client that has opened the session only looks on, and is asked nothing.
+    pub(super) fn is_observed(&self) -> bool {
+        let session = self.session.as_ref();
+        let observes = |session: &OpenSession| is_set(&session.config.params.0, OBSERVE);
+        self.deps.observes || session.is_some_and(observes)
+    }
+
+    /// The process that has the session open, if it is another one.
+    pub(super) fn elsewhere(&self) -> Option<&Elsewhere> {
+        self.session.as_ref().and_then(OpenSession::elsewhere)
+    }
+
+    /// Where the log ends, in bytes, if this process has it locked.
+    pub(super) fn log_end(&self) -> Option<u64> {
+        self.session.as_ref().and_then(OpenSession::log_end)
+    }
+
+    /// What became of the log since the last call.
+    pub(super) fn take_log_changes(&mut self) -> LogChanges {
+        let session = self.session.as_mut();
+        session.map_or_else(LogChanges::default, |session| {
+            std::mem::take(&mut session.changes)
+        })
+    }
+
+    /// What an answer with this result says about the session.
+    pub(super) fn note(&mut self, result: &Result<Done, Refusal>) -> AnswerNote {
+        let Some(session) = &mut self.session else {
+            return AnswerNote::default();
+        };
+        let damage = if matches!(result, Ok(Done::Forked(_))) {
+            // The damage of a fork is in the session that it was made from.
+            std::mem::replace(&mut session.damage, Arc::from([]))
+        } else {
+            session.damage.clone()
+        };
+        AnswerNote {
+            damage,
+            elsewhere: session.elsewhere().cloned(),
+            read_only: session.read_only().map(str::to_owned),
+        }
+    }
+
+    /// Whether this process has the log locked, so that fronts may attach.
+    pub(super) fn owns(&self) -> bool {
+        let session = self.session.as_ref();
+        session.is_some_and(|session| {
+            matches!(session.log, LogAccess::Own(_) | LogAccess::Failed(Some(_)))
+        })
+    }
+
+    /// Admits the fronts that have come. Clients that may answer what is asked already are asked, too.
+    pub(super) fn admit_fronts(&mut self) {
+        for (mut front, admission) in mem::take(&mut self.fronts.waiting) {
+            let session = self
+                .session
+                .as_ref()
+                .filter(|_| self.fronts.owner.is_some());
+            let Some(session) = session else {
+                admission.answer(Err(Refusal::NotOpen));
+                continue;
+            };
+            tracing::info!(session = %self.id, client = front.client, "another client has attached");
+            admission.answer(Ok(Attached {
+                commands: session.conversation.commands(),
+                native: self.deps.engine.is_native(),
+            }));
+            if !front.observes {
+                self.questions.ask_too(&target_of(&front));
+            }
+            front.since = self.deps.sys.clock.now().to_string();
+            self.fronts.list.push(front);
+        }
+        self.fronts.count(&self.deps.owners, &self.id);
+    }
+
+    /// Answers what opens the session in its engine.
+    pub(super) fn describe(&self, responds: Responds<Option<String>>) {
+        let Some(session) = &self.session else {
+            return responds.answer(Err(Refusal::NotOpen));
+        };
+        let attached = session.conversation.attach(AttachReason::Elsewhere);
+        tokio::spawn(async move {
+            let attached = attached.await.map_err(Refusal::Engine);
+            responds.answer(attached.map(|attached| attached.answer));
+        });
+    }
+
+    /// The refusal of a request that would take the session away from other clients. It was sent by
+    /// the client of the front with this number, or by that of the owner's own task.
+    pub(super) fn in_use_by_others(&self, front: Option<u64>) -> Refusal {
+        let own = (front.is_some() && !self.fronts.is_detached)
+            .then(|| (std::process::id(), self.client_name()));
+        let others = self.fronts.list.iter();
+        let others = others.filter(|other| Some(other.number) != front);
+        let others = others.map(|other| (other.pid, other.client.as_deref()));
+        let clients: Vec<_> = own.into_iter().chain(others).collect();
+        let mut names: Vec<_> = clients
+            .iter()
+            .map(|(_, client)| client.unwrap_or("another client"))
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        let holder = clients.first().map(|(pid, client)| Holder {
+            pid: *pid,
+            ..Holder::this_process(*client)
+        });
+        Refusal::InUse {
+            message: format!(
+                "session {} is open in {}: close it there first",
+                self.client_id,
+                names.join(", ")
+            ),
+            holder,
+        }
+    }
+
+    /// The client of the turn that runs, if it is in another task.
+    fn prompter(&self) -> Option<&Prompter> {
+        self.fronts.prompters.get(self.running_message()?)
+    }
+
+    /// The clients that a request of the engine goes to: files and terminals are those of the client
+    /// that has sent the prompt; everything else may be answered by any.
+    fn targets(&self, is_private: bool) -> Vec<Target> {
+        let is_asked = !self.fronts.is_detached && !self.is_observed();
+        let own = is_asked.then(|| Target {
+            asks: Asks::Own(self.fronts.own.clone()),
+            client_id: self.client_id.clone(),
+            client: None,
+            abilities: Some(self.client.abilities),
+        });
+        if let (true, Some(prompter)) = (is_private, self.prompter()) {
+            let front = self.fronts.find(prompter.link).map(target_of);
+            return front.into_iter().collect();
+        }
+        if is_private {
+            return own.into_iter().collect();
+        }
+        let fronts = self.fronts.list.iter().filter(|front| !front.observes);
+        own.into_iter().chain(fronts.map(target_of)).collect()
+    }
+
+    /// The engine sends the clients a request. Returns it for the machine, unless the engine does not wait
+    /// for its response any longer.
+    pub(super) fn engine_asks(&mut self, question: Question) -> Option<ClientRequest> {
+        let id = format!("ask_{}", self.deps.sys.ids.uuid().simple());
+        let is_wanted = self.questions.begin(&id, question.cancel, question.reply);
+        is_wanted.then(|| ClientRequest {
+            id,
+            of_subagent: question.session.is_none(),
+            params: self.with_client_id(question.params, question.session),
+            method: question.method,
+            logged: question.logged,
+            is_native: question.is_native,
+        })
+    }
+
+    /// The parameters with the client's id of the session at this place. The sessions of subagents
+    /// have the same id everywhere, and no place.
+    pub(super) fn with_client_id(&self, params: String, place: Option<Range<usize>>) -> String {
+        match place {
+            Some(place) => with_string(&params, &place, &self.client_id),
+            None => params,
+        }
+    }
+
+    /// Sends a request of the engine to all clients that may answer it. Returns the question for the
+    /// front of the owner's own task, if that is one of them.
+    pub(super) fn ask(&mut self, request: ClientRequest) -> Option<ClientQuestion> {
+        let may_come = self.fronts.is_detached || self.deps.shares_engine || self.is_observed();
+        let recipients = Recipients {
+            targets: self.targets(is_private(&request.method)),
+            has_others: self.fronts.any(),
+            may_come,
+            timeout: self.deps.client_timeout,
+        };
+        let results = self.results.clone();
+        self.questions.ask(request, recipients, results)
+    }
+}
+
+/// The error for a task of the engine that has panicked.
+pub(super) fn panicked(session: &SessionId, error: &JoinError) -> EngineError {
+    tracing::error!(%session, %error, "the engine panicked");
+    EngineError::internal("the engine failed unexpectedly; the session goes on")
+}
