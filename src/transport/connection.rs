@@ -205,7 +205,12 @@ impl ClientConnection {
 
     /// Withdraws a request, without waiting until the client reads. The client still answers it.
     pub fn withdraw(&self, call: &OutgoingRequest) {
-        self.put(&message::cancel_line(&call.id.to_string()));
+        self.withdraw_request(call.id);
+    }
+
+    /// Notifies the client that the response to the request with this id is not needed any longer.
+    pub fn withdraw_request(&self, id: u64) {
+        self.put(&message::cancel_line(&id.to_string()));
     }
 
     /// Sends a request as [`Self::ask`] does, without waiting until the other side reads. The caller

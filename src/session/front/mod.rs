@@ -388,7 +388,7 @@ impl Front {
     /// Sends the client a request of an engine, in the form of the client's version. Does not wait for the
     /// response.
     pub(super) async fn ask(&mut self, question: ClientQuestion) {
-        if question.withdrawn.is_cancelled() {
+        if question.withdrawal.is_withdrawn() {
             return;
         }
         let ClientQuestion {
@@ -422,15 +422,23 @@ impl Front {
     fn relay(&mut self, question: ClientQuestion, mut call: OutgoingRequest) {
         self.relays.open += 1;
         let view = (!question.is_native).then(|| self.screen.view.fresh());
-        let (wire, events) = (self.deps.wire.clone(), self.relays.events.clone());
-        let withdrawal = self.relays.withdrawal.clone();
+        let (wire, events) = (&self.deps.wire, self.relays.events.clone());
+        let released = self.relays.withdrawal.clone();
+        let (client, id) = (wire.clone(), call.id);
+        // The withdrawal precedes what the engine does after it.
+        let withdraw = move || client.withdraw_request(id);
+        question.withdrawal.is_sent(withdraw);
         tokio::spawn(async move {
             let outcome = tokio::select! {
                 biased;
                 outcome = &mut call => outcome,
-                () = first_of(&question.withdrawn, &withdrawal) => {
-                    wire.withdraw(&call);
+                () = question.withdrawal.withdrawn() => {
+                    question.withdrawal.withdraw();
                     // The client answers in any case.
+                    call.await
+                }
+                () = released.cancelled() => {
+                    question.withdrawal.withdraw();
                     call.await
                 }
             };
@@ -478,13 +486,5 @@ impl Front {
             self.own_prompts.clear();
         }
         self.own_prompts.insert(message_id.to_owned());
-    }
-}
-
-/// Resolves when one of these is cancelled.
-async fn first_of(one: &CancellationToken, other: &CancellationToken) {
-    tokio::select! {
-        () = one.cancelled() => {}
-        () = other.cancelled() => {}
     }
 }

@@ -13,7 +13,7 @@ use crate::transport::{ClientConnection, Incoming, IncomingRequest, Received};
 
 use super::message::STOPPED;
 
-use super::feed::{ClientQuestion, FromOwner};
+use super::feed::{ClientQuestion, FromOwner, Withdrawal};
 
 /// A request that was passed on to the owner: the event of its answer.
 pub(in crate::session) type Passing = BoxFuture<'static, FromOwner>;
@@ -99,7 +99,7 @@ fn asked(request: IncomingRequest) -> ClientQuestion {
         responder,
     } = request;
     let (answer, answered) = oneshot::channel();
-    let withdrawn = responder.cancellation();
+    let withdrawal = Withdrawal::with(responder.cancellation());
     tokio::spawn(async move {
         if let Ok(outcome) = answered.await {
             responder.answer(outcome);
@@ -110,6 +110,6 @@ fn asked(request: IncomingRequest) -> ClientQuestion {
         params,
         is_native: false,
         answer,
-        withdrawn,
+        withdrawal,
     }
 }

@@ -1,7 +1,7 @@
 //! What the owner of a session sends a front: in lines to another process, as values within this one.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::ClientCapabilities;
+use crate::sys::lock;
 use crate::sys::socket::Closer;
 use crate::transport::{ClientConnection, Outcome, OutgoingRequest, Responder};
 
@@ -33,8 +34,54 @@ pub(in crate::session) struct ClientQuestion {
     pub(in crate::session) is_native: bool,
     /// Where the response goes, in the form of the log.
     pub(in crate::session) answer: oneshot::Sender<Outcome>,
-    /// Cancelled when the response is not needed any longer.
-    pub(in crate::session) withdrawn: CancellationToken,
+    /// Says when the response is not needed any longer.
+    pub(in crate::session) withdrawal: Withdrawal,
+}
+
+/// The end of a question whose response is not needed any longer. Clones are the same one.
+#[derive(Clone, Default)]
+pub(in crate::session) struct Withdrawal {
+    token: CancellationToken,
+    /// Withdraws it at the client, once that has it.
+    at_client: Arc<Mutex<Option<AtClient>>>,
+}
+
+/// Withdraws a question at its client.
+type AtClient = Box<dyn FnOnce() + Send>;
+
+impl Withdrawal {
+    /// A question that is withdrawn with this token.
+    pub(in crate::session) fn with(token: CancellationToken) -> Self {
+        Self {
+            token,
+            ..Self::default()
+        }
+    }
+
+    pub(in crate::session) fn is_withdrawn(&self) -> bool {
+        self.token.is_cancelled()
+    }
+
+    /// Waits until the question is withdrawn.
+    pub(in crate::session) async fn withdrawn(&self) {
+        self.token.cancelled().await;
+    }
+
+    /// Withdraws the question. What is sent to its client from now on follows that.
+    pub(in crate::session) fn withdraw(&self) {
+        self.token.cancel();
+        if let Some(at_client) = lock(&self.at_client).take() {
+            at_client();
+        }
+    }
+
+    /// The client has the question, where this withdraws it.
+    pub(in crate::session) fn is_sent(&self, at_client: impl FnOnce() + Send + 'static) {
+        *lock(&self.at_client) = Some(Box::new(at_client));
+        if self.is_withdrawn() {
+            self.withdraw();
+        }
+    }
 }
 
 /// What a front gets from an owner in another task, in the order in which the owner has sent it.
@@ -215,7 +262,7 @@ pub(in crate::session) enum Asks {
 /// A request of the engine as one client got it.
 pub(in crate::session) enum SentQuestion {
     Lines(Arc<ClientConnection>, OutgoingRequest),
-    Value(oneshot::Receiver<Outcome>, CancellationToken),
+    Value(oneshot::Receiver<Outcome>, Withdrawal),
 }
 
 impl Asks {
@@ -232,15 +279,15 @@ impl Asks {
             return (SentQuestion::Lines(wire.clone(), call), None);
         }
         let (answer, answered) = oneshot::channel();
-        let withdrawn = CancellationToken::new();
+        let withdrawal = Withdrawal::default();
         let question = ClientQuestion {
             method: method.to_owned(),
             params,
             is_native,
             answer,
-            withdrawn: withdrawn.clone(),
+            withdrawal: withdrawal.clone(),
         };
-        let sent = SentQuestion::Value(answered, withdrawn);
+        let sent = SentQuestion::Value(answered, withdrawal);
         match self {
             Self::Channel(channel) => {
                 if let Some(channel) = channel.upgrade() {
@@ -272,7 +319,7 @@ impl SentQuestion {
     pub(in crate::session) fn withdraw(&self) {
         match self {
             Self::Lines(wire, call) => wire.withdraw(call),
-            Self::Value(_, withdrawn) => withdrawn.cancel(),
+            Self::Value(_, withdrawal) => withdrawal.withdraw(),
         }
     }
 }

@@ -285,7 +285,10 @@ impl Asking {
     async fn end(mut self, replacement: Option<Outcome>) {
         let mut sent = std::mem::take(&mut self.sent);
         let (method, params) = (self.request.method.clone(), self.request.params.clone());
-        // The engine need not wait until the clients read.
+        // What the engine does after that follows the withdrawal.
+        for sent in &sent {
+            sent.question.withdraw();
+        }
         let waiting = match replacement {
             Some(outcome) => {
                 self.respond(outcome, None);
@@ -293,9 +296,6 @@ impl Asking {
             }
             None => Some(self),
         };
-        for sent in &sent {
-            sent.question.withdraw();
-        }
         // The clients answer in any case.
         let answered = loop {
             if sent.is_empty() {
