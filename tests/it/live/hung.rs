@@ -23,7 +23,7 @@ use crate::support::env;
 use crate::support::systems::{ask_to_end, go_on, is_running, kill, pause};
 use crate::support::wrapped::{Wrapped, until};
 
-/// How long anything may take on an idle machine. The bounds are in ARCHITECTURE.md.
+/// How long anything may take on an idle machine. The bounds are in docs/waits.md.
 const BOUND: Duration = Duration::from_secs(11);
 /// How long it may take while other tests keep the machine busy. What hangs takes for ever.
 const BUSY: Duration = Duration::from_mins(1);
