@@ -3,13 +3,16 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 
 use crate::store::medium::{Durability, StoreError};
-use crate::sys::{SessionId, Sys};
+use crate::sys::{DiskFile, SessionId, Sys};
 
 use super::layout::StoreLayout;
+
+/// How many names are tried for a file in the trash.
+const NAMES: u32 = 1000;
 
 /// The shared state of one store.
 #[derive(Debug)]
@@ -63,6 +66,25 @@ impl StoreFolder {
             Ok(info) if info.is_dir => StoreError::NotFound { id: id.clone() },
             Ok(_) => StoreError::disk("read", sessions)(io::ErrorKind::NotADirectory.into()),
             Err(error) => StoreError::disk("read", sessions)(error),
+        }
+    }
+
+    /// Creates the file of a torn end, or of a log that has no content yet.
+    pub(super) fn create_in_trash(
+        &self,
+        id: &SessionId,
+        offset: u64,
+    ) -> Result<(PathBuf, Box<dyn DiskFile>), StoreError> {
+        let at = self.sys.clock.now();
+        let mut n = 1;
+        loop {
+            let path = self.layout.torn(id, offset, at, n);
+            match self.sys.disk.create_new(&path) {
+                Ok(file) => return Ok((path, file)),
+                // Another one of the same millisecond, perhaps of another process, has this name.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && n < NAMES => n += 1,
+                Err(error) => return Err(StoreError::disk("create", &path)(error)),
+            }
         }
     }
 

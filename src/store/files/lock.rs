@@ -31,8 +31,18 @@ pub(super) struct Lock {
     pub(super) draft: Option<PathBuf>,
     /// Whether the file's name in its folder is synced.
     pub(super) name_synced: bool,
-    /// Whether the hint could be written.
-    hinted: bool,
+    hint: HintState,
+}
+
+/// Whether a lock's hint is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HintState {
+    /// The log does not have the name of a session's log, so it needs no hint.
+    None,
+    /// The hint could not be written.
+    Missing,
+    /// The hint is there.
+    Written,
 }
 
 impl Lock {
@@ -44,7 +54,8 @@ impl Lock {
                 Ok(file) => file,
                 Err(error) => return Err(cannot_open(folder, id, error)),
             };
-            let lock = Self::of_file(folder, id, file)?;
+            let mut lock = Self::of_file(folder, id, file)?;
+            lock.write_hint();
             // The log may have been moved to the trash before it was locked.
             if lock.has_name()? {
                 return Ok(lock);
@@ -64,17 +75,15 @@ impl Lock {
         if !locked.map_err(StoreError::disk("lock", &path))? {
             return Err(in_use(folder, id));
         }
-        let mut lock = Self {
+        Ok(Self {
             folder: folder.clone(),
             id: id.clone(),
             path,
             file,
             draft: None,
             name_synced: false,
-            hinted: false,
-        };
-        lock.write_hint();
-        Ok(lock)
+            hint: HintState::None,
+        })
     }
 
     /// Whether the file still has its name: another program may have replaced or removed it.
@@ -85,13 +94,14 @@ impl Lock {
 
     /// Writes the hint if that failed before, as on a disk that was full.
     pub(super) fn ensure_hint(&mut self) {
-        if !self.hinted {
+        if self.hint == HintState::Missing {
             self.write_hint();
         }
     }
 
     /// Best effort: without the hint, other processes do not know the lock holder.
-    fn write_hint(&mut self) {
+    pub(super) fn write_hint(&mut self) {
+        self.hint = HintState::Missing;
         let mut locked = lock(&self.folder.locked);
         locked.ids.insert(self.id.clone());
         let holder = Holder {
@@ -108,9 +118,11 @@ impl Lock {
         self.remove_hint();
         let hint = self.folder.sys.disk.create_new(&path);
         let written = hint.and_then(|mut hint| hint.append_all(text.as_bytes()));
-        self.hinted = written.is_ok();
-        if let Err(error) = written {
-            tracing::debug!(path = %path.display(), %error, "cannot write the lock holder's hint");
+        match written {
+            Ok(()) => self.hint = HintState::Written,
+            Err(error) => {
+                tracing::debug!(path = %path.display(), %error, "cannot write the lock holder's hint");
+            }
         }
     }
 
@@ -125,8 +137,10 @@ impl Lock {
 impl Drop for Lock {
     /// Removes the hint before the lock is released, since afterwards it may be the next holder's.
     fn drop(&mut self) {
-        lock(&self.folder.locked).ids.remove(&self.id);
-        self.remove_hint();
+        if self.hint != HintState::None {
+            lock(&self.folder.locked).ids.remove(&self.id);
+            self.remove_hint();
+        }
         if let Err(error) = self.file.unlock() {
             tracing::debug!(session = %self.id, %error, "cannot release a lock; closing its file releases it");
         }

@@ -111,13 +111,7 @@ impl Medium for Files {
     /// After a crash it is an old file in the trash.
     fn draft(&self, id: &SessionId) -> Result<Box<dyn Owned>, StoreError> {
         let folder = &self.folder;
-        let path = folder.layout.torn(id, 0, folder.sys.clock.now(), 1);
-        let file = folder.sys.disk.create_new(&path);
-        let file = file.map_err(|error| match error.kind() {
-            // Another process is creating it.
-            io::ErrorKind::AlreadyExists => StoreError::Exists { id: id.clone() },
-            _ => StoreError::disk("create", &path)(error),
-        })?;
+        let (path, file) = folder.create_in_trash(id, 0)?;
         match Lock::of_file(folder, id, file) {
             Ok(mut lock) => {
                 lock.draft = Some(path);

@@ -9,9 +9,6 @@ use crate::sys::{DiskFile, Timestamp};
 
 use super::lock::Lock;
 
-/// How many names are tried for a torn end.
-const NAMES: u32 = 1000;
-
 /// A file that is only read.
 #[derive(Debug)]
 pub(super) struct LogFile {
@@ -66,17 +63,7 @@ impl Owned for Lock {
     fn keep_aside(&self, offset: u64) -> Result<PathBuf, StoreError> {
         let folder = &self.folder;
         let disk = &folder.sys.disk;
-        let at = folder.sys.clock.now();
-        let mut n = 1;
-        let (path, mut kept) = loop {
-            let path = folder.layout.torn(&self.id, offset, at, n);
-            match disk.create_new(&path) {
-                Ok(kept) => break (path, kept),
-                // Another attempt within the same millisecond has this name.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && n < NAMES => n += 1,
-                Err(error) => return Err(StoreError::disk("create", &path)(error)),
-            }
-        };
+        let (path, mut kept) = folder.create_in_trash(&self.id, offset)?;
         let copied = copy(&*self.file, offset, &mut *kept).and_then(|()| kept.sync());
         drop(kept);
         if let Err(error) = copied {
@@ -117,6 +104,7 @@ impl Owned for Lock {
             self.name_synced = true;
         }
         self.draft = None;
+        self.write_hint();
         Ok(())
     }
 

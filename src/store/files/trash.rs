@@ -32,7 +32,7 @@ impl StoreFolder {
         trashed: &Trashed,
     ) -> Result<Option<Lock>, StoreError> {
         let id = &trashed.id;
-        // Otherwise locking would replace the hint of the process that has it open.
+        // A session that is there keeps its log.
         if self.sys.disk.info(&self.layout.log(id)).is_ok() {
             return Err(StoreError::Exists { id: id.clone() });
         }

@@ -292,6 +292,26 @@ fn delete_during_open() {
     assert_eq!(disk.files().len(), 1, "nor is a hint left");
 }
 
+/// Another process may create the same session in the same millisecond, such as one of an agent.
+#[test]
+fn a_log_is_written_beside_that_of_another_process() {
+    let disk = SimDisk::new();
+    let now = disk.sys().clock.now().as_millis();
+    let other = root().join(format!("trash/{}.torn-0-{now}", id()));
+    disk.put(&other, b"x");
+    let store = store(&disk);
+    let log = store.create(&id(), &header()).unwrap();
+    assert_eq!(disk.bytes(&other).unwrap(), b"x");
+    store.create(&id(), &header()).unwrap_err();
+    assert_eq!(
+        store.holder(&id()).unwrap().pid,
+        std::process::id(),
+        "the hint of the log that is there"
+    );
+    drop(log);
+    assert_eq!(store.holder(&id()), None);
+}
+
 #[test]
 fn the_trash_is_emptied_by_age() {
     let disk = SimDisk::new();
