@@ -307,7 +307,7 @@ async fn play(
         let played = show_rest(&mut playback, &store, &id, shown);
         (playback, played)
     };
-    // It holds a thread for as long as the client does not read.
+    // The work holds a thread for as long as the client does not read.
     let _permit = wire.flow.replays().acquire_owned().await;
     tokio::task::spawn_blocking(work).await.ok()
 }

@@ -293,7 +293,7 @@ impl Front {
             let finished = playback.finish();
             (playback, played.and(finished))
         };
-        // It holds a thread for as long as the client does not read.
+        // The work holds a thread for as long as the client does not read.
         let _permit = self.deps.wire.flow.replays().acquire_owned().await;
         let Ok((mut playback, played)) = tokio::task::spawn_blocking(work).await else {
             return Err(load::failed());
@@ -406,7 +406,7 @@ impl Front {
             }
         };
         let wire = &self.deps.wire;
-        // It is sent here, so that no later update overtakes it.
+        // The request is sent here, so that no later update overtakes it.
         let call = if self.screen.is_behind {
             Some(wire.ask_at_once(method, &params))
         } else {

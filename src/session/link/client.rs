@@ -125,11 +125,11 @@ impl Drop for Here {
 
 /// Why there is no link to the owner of a session.
 pub(in crate::session) enum Unlinked {
-    /// It cannot be reached from here.
+    /// The owner cannot be reached from here.
     Unreachable,
     /// The process with this socket gives no answer.
     Silent(String),
-    /// It does not have the session any longer, or not yet.
+    /// The process does not have the session any longer, or not yet.
     NotOwner,
 }
 
@@ -250,7 +250,7 @@ impl Linking {
                 Unlinked::Unreachable
             }
             io::ErrorKind::TimedOut => silent(),
-            // It has no socket yet, or no longer.
+            // The process has no socket yet, or no longer.
             _ => Unlinked::NotOwner,
         })?;
         let (limit, process) = (self.deps.line_limit, self.deps.wire.flow.process());
@@ -399,7 +399,7 @@ impl OwnerLink {
                 let line = request_line(&call.id.to_string(), PASS, &message::text(&passed));
                 let cancelled = self.cancelled.clone();
                 let answered = answered(wire.clone(), call, cancelled, reply, passed);
-                // It is waited for before it can be answered.
+                // The wait begins before the request is sent.
                 waiting.send(Box::pin(answered)).ok();
                 // An owner that is gone answers nothing.
                 wire.writer.put_line(line.trim_end().as_bytes()).ok();

@@ -194,7 +194,7 @@ impl Feed {
     /// Notifies the client that the session is closed on purpose.
     pub(in crate::session) fn stopped(&self) {
         match self {
-            // One that is gone needs no notification.
+            // A front that is gone needs no notification.
             Self::Lines { wire, .. } => wire.notify_at_once(STOPPED, "{}"),
             Self::Channel(channel) => channel.send(FromOwner::Stopped),
         }

@@ -16,9 +16,9 @@ use crate::sys::SessionId;
 pub(in crate::session) struct Fronts {
     /// The front of the owner's own task.
     pub(super) own: FrontEvents,
-    /// Those in other tasks.
+    /// The fronts in other tasks.
     pub(super) list: Vec<FrontEnd>,
-    /// Those that come while the session is being created.
+    /// The fronts that come while the session is being created.
     pub(super) waiting: Vec<(FrontEnd, Admission)>,
     /// Who has sent the prompts that are being answered, by the ids of their messages, if not the
     /// client of the owner's own task.
@@ -171,7 +171,7 @@ impl Fronts {
     /// Lets others know which clients the session has in other processes.
     pub(in crate::session) fn count(&self, owners: &Owners, id: &SessionId) {
         let elsewhere = self.list.iter();
-        // Those of this process are known.
+        // The fronts of this process are known.
         let elsewhere = elsewhere.filter(|front| front.pid != std::process::id());
         let linked = elsewhere.map(|front| Linked {
             client: front.client.clone(),

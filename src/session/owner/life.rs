@@ -233,7 +233,7 @@ impl Owner {
             }
             Ok(forked)
         };
-        // It may take a while, and other sessions must not wait for it.
+        // The copy may take a while, and other sessions must not wait for it.
         let forked = tokio::task::spawn_blocking(work).await;
         let forked = forked
             .map_err(|_| Refusal::Storage("the fork failed unexpectedly".to_owned()))?
@@ -269,7 +269,7 @@ impl Owner {
         session.conversation.close(reason);
         let refused = reason == CloseReason::Refused;
         match session.log {
-            // It was created, but not whole, and the client does not know of it. An imported log is
+            // The log was created, but not whole, and the client does not know of it. An imported log is
             // whole, and may be loaded later.
             log @ (LogAccess::Own(_) | LogAccess::Failed(Some(_))) if refused && !is_import => {
                 if let Err(error) = self.move_to_trash(log) {
@@ -428,7 +428,7 @@ impl NewLog<'_> {
 
     /// Adds the new log to the summary of its session.
     fn summarize(&self, log: &Log, session: &mut OpenSession) {
-        // The same time that a reader of the log gets.
+        // A reader of the log gets the same time.
         let at = log.last_at().map(|at| at.to_string());
         let at = at.unwrap_or_else(|| session.summary.created_at.clone());
         let (created_at, updated_at) = match self.listed {

@@ -73,7 +73,7 @@ pub(super) struct Owner {
 pub(super) enum EngineDoes {
     /// In its turns, or between them.
     Event(FromEngine),
-    /// It has attached, or has failed to.
+    /// The engine has attached, or has failed to.
     Attached(Box<Attaching>),
 }
 

@@ -46,7 +46,7 @@ pub(in crate::session) struct ServedCall {
 pub(in crate::session) struct OpenQuestions {
     /// The engine's ends of requests that are not sent yet, or whose response is not passed on yet.
     waiting: HashMap<String, EngineEnd>,
-    /// Those that clients who come later may answer, too.
+    /// The questions that clients who come later may answer, too.
     open: HashMap<String, mpsc::UnboundedSender<Target>>,
     /// Withdraws the requests that the client has not answered.
     withdrawal: CancellationToken,

@@ -91,7 +91,7 @@ impl OpenSession {
         if snapshots.iter().any(|entry| named(entry.payload).is_some()) {
             return None;
         }
-        // The same time in each replay.
+        // Each replay has the same time.
         Some((self.summary.updated_at.clone()?, self.title_of_prompt()?))
     }
 }

@@ -35,7 +35,7 @@ use super::request::{Leaving, Request};
 use super::{Client, Deps};
 use takeover::{OtherOwner, OtherOwnerEvent};
 
-/// One session of one connection.
+/// A session of a connection.
 pub(super) struct SessionTask {
     deps: Arc<Deps>,
     machine: Machine<Reply>,
@@ -328,7 +328,7 @@ impl SessionTask {
                 None => Vec::new(),
             },
             EngineEvent::State(params) => self.machine.state(params),
-            // It was handled where the ends of turns are awaited.
+            // The ends of turns are awaited and handled elsewhere.
             EngineEvent::Ends { .. } => Vec::new(),
             EngineEvent::Notify {
                 method,

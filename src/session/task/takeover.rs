@@ -333,7 +333,7 @@ impl SessionTask {
         }
     }
 
-    /// It is known who owns the session, or that it cannot be found out.
+    /// The search for the owner of the session has ended, with or without a result.
     pub(super) async fn searched(&mut self, searched: Searched) -> Batch<Reply> {
         let Searched { found, until, then } = searched;
         match found {
@@ -349,7 +349,7 @@ impl SessionTask {
             }
             Found::Unlinked(Unlinked::NotOwner) => self.owner_not_found(),
             Found::Free => {
-                // It fails if another process is faster.
+                // The claim fails if another process is faster.
                 if self.owner.elsewhere().is_some() && self.claim().await.is_err() {
                     if Instant::now() < until {
                         self.search(until, then);
