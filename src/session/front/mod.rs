@@ -442,6 +442,8 @@ impl Front {
                     call.await
                 }
             };
+            // The client learns that the turn goes on before what the engine does next.
+            events.send((OWN_FRONT, FromOwner::Relayed)).ok();
             if let Some(outcome) = outcome {
                 let logged = |result| match &view {
                     Some(view) => view.result(&question.method, result),
@@ -449,7 +451,6 @@ impl Front {
                 };
                 question.answer.send(outcome.map(logged)).ok();
             }
-            events.send((OWN_FRONT, FromOwner::Relayed)).ok();
         });
     }
 
