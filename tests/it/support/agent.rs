@@ -105,6 +105,10 @@ impl Inbox {
         self.set(Reading::Paused);
     }
 
+    pub(crate) fn is_paused(&self) -> bool {
+        *self.gate.state.lock().expect("no thread panics with it") == Reading::Paused
+    }
+
     /// Goes on reading.
     pub(crate) fn go_on(&self) {
         self.set(Reading::On);

@@ -286,7 +286,11 @@ impl Stage<'_> {
                 .and_then(|()| self.make_session(number)),
             Event::Crash => {
                 if let Some(mut connection) = self.connections.remove(&number) {
-                    connection.inbox.close();
+                    // What waits for a client that does not read cannot be killed in memory. Otherwise
+                    // the client is there until the process has ended, as with a real one.
+                    if connection.inbox.is_paused() {
+                        connection.inbox.close();
+                    }
                     connection.agent.kill();
                 }
                 Ok(())
