@@ -208,9 +208,12 @@ impl ClientConnection {
         self.withdraw_request(call.id);
     }
 
-    /// Notifies the client that the response to the request with this id is not needed any longer.
+    /// Notifies the client that the response to the request with this id is not needed any longer, if
+    /// the response can still come.
     pub fn withdraw_request(&self, id: u64) {
-        self.put(&message::cancel_line(&id.to_string()));
+        if self.outgoing.is_waiting(id) {
+            self.put(&message::cancel_line(&id.to_string()));
+        }
     }
 
     /// Sends a request as [`Self::ask`] does, without waiting until the other side reads. The caller

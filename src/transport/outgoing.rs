@@ -67,6 +67,11 @@ impl OutgoingRequests {
         }
     }
 
+    /// Whether the response to the request with this id is awaited and can still come.
+    pub fn is_waiting(&self, id: u64) -> bool {
+        self.lock().waiting.contains_key(&id)
+    }
+
     /// The number of pending requests.
     pub fn waiting(&self) -> usize {
         self.lock().waiting.len()
@@ -112,11 +117,14 @@ mod tests {
         let result = || Ok("{}".to_owned());
         assert!(!requests.resolve("\"1\"", result()));
         assert!(!requests.resolve("77", result()));
+        assert!(requests.is_waiting(1) && !requests.is_waiting(77));
         assert!(requests.resolve("2", Err("{\"code\":-1}".to_owned())));
         assert!(requests.resolve("1", result()));
         assert_eq!(first.await, Some(result()));
         assert_eq!(second.await, Some(Err("{\"code\":-1}".to_owned())));
+        assert!(!requests.is_waiting(1) && requests.is_waiting(3));
         requests.close();
+        assert!(!requests.is_waiting(3));
         assert_eq!(third.await, None);
         assert_eq!(requests.begin().await, None);
     }

@@ -47,6 +47,8 @@ struct Live {
 pub(crate) struct Cancel {
     asked: Mutex<Option<By>>,
     changed: Condvar,
+    /// Whether the turn has ended.
+    over: AtomicBool,
 }
 
 /// How a turn was cancelled.
@@ -57,6 +59,12 @@ pub(crate) enum By {
 }
 
 impl Live {
+    /// Whether a turn of a session runs.
+    fn runs(&self, session: &str) -> bool {
+        let mut prompts = self.prompts.iter();
+        prompts.any(|(_, of, cancel)| of == session && !cancel.over.load(Ordering::SeqCst))
+    }
+
     /// Cancels all prompts of a session.
     fn cancel(&self, session: &str) {
         for (_, _, cancel) in self.prompts.iter().filter(|(_, of, _)| of == session) {
@@ -76,6 +84,11 @@ impl Cancel {
         let asked = self.asked.lock().expect("no thread panics with it");
         let asked = self.changed.wait_while(asked, |asked| asked.is_none());
         drop(asked.expect("no thread panics with it"));
+    }
+
+    /// The turn ends, before its client learns that.
+    pub(crate) fn turn_ends(&self) {
+        self.over.store(true, Ordering::SeqCst);
     }
 
     fn set(&self, by: By) {
@@ -223,12 +236,7 @@ impl Agent {
             "session/resume" if self.is_native() => return self.resume_from(id, &params),
             "session/prompt" => return self.prompt(id, &params),
             "_session/steering" => {
-                let live = self.live();
-                let runs = live
-                    .prompts
-                    .iter()
-                    .any(|(_, of, _)| *of == params.session_id);
-                drop(live);
+                let runs = self.live().runs(&params.session_id);
                 let outcome = if runs { "injected" } else { "promptRequired" };
                 let outcome = format!(r#"{{"outcome":"{outcome}"}}"#);
                 let result = self.options.steering_result.clone().unwrap_or(outcome);
@@ -533,7 +541,7 @@ impl Agent {
             return self.link.answer(id, &format!("{{{reason}}}"));
         }
         let second = self.options.second_prompt;
-        let runs = live.prompts.iter().any(|(_, of, _)| *of == session);
+        let runs = live.runs(&session);
         if runs && second == SecondPrompt::Refuse {
             drop(live);
             let refusal = Refusal {

@@ -86,6 +86,7 @@ impl<'a> Turn<'a> {
             Some(By::Request) => Ending::Error(Refusal::new(-32800, "Request cancelled")),
         });
         self.keep();
+        self.cancel.turn_ends();
         match ending {
             ending if self.agent.is_native() => {
                 self.rest(&ending);

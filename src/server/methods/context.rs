@@ -36,8 +36,7 @@ struct ConnectionInner {
 impl ConnectionContext {
     /// A connection that serves these sessions in this version.
     pub(in crate::server) fn new(registry: Registry, version: ProtocolVersion) -> Self {
-        let identity = registry.client().identity.as_ref();
-        let reader = identity.map(|client| ErrorReader::of_client(&client.name));
+        let reader = registry.client().name().map(ErrorReader::of_client);
         let error_form = ErrorForm {
             version,
             reader: reader.unwrap_or_default(),
@@ -168,7 +167,8 @@ impl ConnectionContext {
         let (Some(store), Some(id)) = (store, SessionId::parse(name)) else {
             return false;
         };
-        if self.exists(&id) {
+        // A task that has just moved its session to the trash may still be in the registry.
+        if self.is_stored(&id) {
             return false;
         }
         // A trash that cannot be read counts as empty.
