@@ -98,7 +98,7 @@ fn main() {
         ..ToolFolders::default()
     };
     let sources = live(&places);
-    let catalog = Catalog::open(store.clone()).with_tools(sources.clone());
+    let catalog = Catalog::with_tools(store.clone(), Some(sources.clone()));
     let list = || {
         sources.scan(&store, &catalog).expect("a look at all files");
         catalog.list(&Filter::default(), None, 50).expect("a list")

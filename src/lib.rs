@@ -8,7 +8,7 @@
 //! - [`cli`] reads the command line; one file for each subcommand.
 //! - [`mcp`] serves recorded conversations to models.
 //! - [`server`] serves one client connection; one file for each method of the protocol.
-//! - [`session`] runs conversations: a pure state machine inside an actor.
+//! - [`session`] runs conversations: a pure state machine inside a task.
 //! - [`engine`] answers prompts.
 //! - [`export`] writes conversations as JSON, as Markdown, and as a page for a browser.
 //! - [`replay`] turns records back into the updates that the client saw.

@@ -105,7 +105,7 @@ pub(super) fn installed() -> impl Iterator<Item = (&'static KnownAgent, Vec<Stri
 
 /// The command of an agent, if it is installed.
 pub(super) fn command_of(known: &KnownAgent) -> Option<Vec<String>> {
-    let command = known.installed(&std::env::var_os("PATH")?)?.into_iter();
+    let command = known.installed(on_path)?.into_iter();
     command.map(|word| word.into_string().ok()).collect()
 }
 

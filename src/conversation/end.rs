@@ -29,7 +29,9 @@ impl TurnEnding {
         if let Some(why) = text(payload, "interrupted") {
             return Self::Interrupted(Some(why));
         }
-        if let Some(error) = json::text_member(payload, "error") {
+        // The log may have a member without an error.
+        let error = json::text_member(payload, "error").filter(|error| error.starts_with('{'));
+        if let Some(error) = error {
             return Self::Failed(text(error, "message"));
         }
         match json::text_member(payload, "stopReason") {
@@ -47,14 +49,14 @@ impl TurnEnding {
         }
     }
 
-    /// A sentence for people. `None` if the turn ended as usual.
+    /// A sentence for people. `None` if the turn ended as usual, or the log does not say how.
     pub fn sentence(&self) -> Option<String> {
         let with = |how: &str, why: &Option<String>| match why {
             Some(why) => format!("The turn {how}: {why}"),
             None => format!("The turn {how}."),
         };
         Some(match self {
-            Self::Completed => return None,
+            Self::Completed | Self::Interrupted(None) => return None,
             Self::Cancelled => "The turn was cancelled.".to_owned(),
             Self::Refused => "The agent refused to continue.".to_owned(),
             Self::Stopped(reason) => match &**reason {
@@ -123,11 +125,8 @@ mod tests {
                 Some("The turn was interrupted: why"),
                 Some("this turn was interrupted"),
             ),
-            (
-                "{}",
-                Some("The turn was interrupted."),
-                Some("this turn was interrupted"),
-            ),
+            (r#"{"stopReason":"end_turn","error":null}"#, None, None),
+            ("{}", None, Some("this turn was interrupted")),
         ] {
             let end = TurnEnding::of(payload);
             assert_eq!(end.sentence().as_deref(), sentence, "{payload}");

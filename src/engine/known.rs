@@ -87,9 +87,9 @@ impl KnownAgent {
         names.filter(|name| *name != "cli")
     }
 
-    /// The command with which it is started, if its program is in a folder of this `PATH`.
-    pub fn installed(&self, path: &OsStr) -> Option<Vec<OsString>> {
-        let program = program(path, self.command.as_deref()?)?.into_os_string();
+    /// The command with which it is started, if `locate` finds its program.
+    pub fn installed(&self, locate: impl FnOnce(&str) -> Option<PathBuf>) -> Option<Vec<OsString>> {
+        let program = locate(self.command.as_deref()?)?.into_os_string();
         let arguments = self.args.iter().map(OsString::from);
         Some(std::iter::once(program).chain(arguments).collect())
     }
@@ -189,7 +189,7 @@ pub fn on_this_machine(path: &OsStr) -> Vec<FoundAgent> {
                 command.extend(entry.args.iter().map(OsString::from));
                 Some((AgentOrigin::Runner(name), command))
             };
-            let installed = entry.installed(path);
+            let installed = entry.installed(|name| program(path, name));
             let (origin, command) = installed
                 .map(|command| (AgentOrigin::Installed, command))
                 .or_else(|| run(npx, entry.npx.as_deref()))

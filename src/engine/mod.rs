@@ -228,7 +228,7 @@ pub struct AttachOutcome {
     /// The times of that session in the agent's list.
     pub listed: Option<ListedTimes>,
     /// Why the agent could not open the session, if this is the session without its agent.
-    pub agent_error: Option<Box<EngineError>>,
+    pub agent_error: Option<String>,
 }
 
 impl AttachOutcome {
@@ -242,7 +242,7 @@ impl AttachOutcome {
         let note = json!({ "_meta": { "rejoin": { "agent": { "error": error.message } } } });
         Ok(Self {
             answer: Some(note.to_string()),
-            agent_error: Some(Box::new(error)),
+            agent_error: Some(error.message),
             ..Self::default()
         })
     }

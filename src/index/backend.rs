@@ -92,24 +92,26 @@ pub(super) enum TextLocation {
 /// An entry of a list that is searched, and the pieces of it to look at, the best ones first.
 pub(super) type LocatedSession = (Listed, Vec<TextLocation>);
 
+/// How many pieces of a session are looked at.
+pub(super) const PIECES_OF_SESSION: usize = 8;
+
 /// The sessions that have all words of a search, best first.
-pub(super) trait Ranking {
+pub(super) struct Ranking<'a> {
     /// How many there are.
-    fn count(&self) -> usize;
-
+    pub(super) count: usize,
     /// Whether every word of every log could be searched.
-    fn is_complete(&self) -> bool;
-
-    /// The sessions in this part of the ranking, each with up to `most` of its pieces. A session is
-    /// left out if the list with this filter does not show it, or if it is not admitted.
-    fn locate(
-        &self,
-        part: Range<usize>,
-        filter: &Filter,
-        admits: &dyn Fn(&Listed) -> bool,
-        most: usize,
-    ) -> Result<Vec<Option<LocatedSession>>, ListError>;
+    pub(super) complete: bool,
+    pub(super) locate: Box<Locate<'a>>,
 }
+
+/// Finds the sessions in a part of a ranking, each with up to [`PIECES_OF_SESSION`] of its pieces. A
+/// session is left out if the list with this filter does not show it, or if it is not admitted.
+pub(super) type Locate<'a> = dyn Fn(
+        Range<usize>,
+        &Filter,
+        &dyn Fn(&Listed) -> bool,
+    ) -> Result<Vec<Option<LocatedSession>>, ListError>
+    + 'a;
 
 /// The state of the sessions' folder before a change, see
 /// [`Catalog::before_change`](super::Catalog::before_change).
@@ -161,7 +163,7 @@ pub(super) trait CatalogBackend: Send + Sync {
         search: &'a Search,
         fields: &'a [Field],
         most: usize,
-    ) -> Result<Box<dyn Ranking + 'a>, ListError>;
+    ) -> Result<Ranking<'a>, ListError>;
 
     /// Where in these sessions the first piece with a term is.
     fn places(

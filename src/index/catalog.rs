@@ -71,11 +71,13 @@ impl Catalog {
         Self::of(Logs::new(store), None)
     }
 
-    /// Adds the conversations of these tools to the lists, as far as
-    /// [`ToolFiles::put`] has reported them. To be called before anything is reported.
-    #[must_use]
-    pub fn with_tools(self, tools: Arc<dyn ToolTexts>) -> Self {
-        Self::of(self.logs, Some(tools))
+    /// The catalog of a store, in whose lists the conversations of these tools are, too, as far as
+    /// [`ToolFiles::put`] has reported them.
+    pub fn with_tools(store: Store, tools: Option<Arc<impl ToolTexts + 'static>>) -> Self {
+        Self::of(
+            Logs::new(store),
+            tools.map(|tools| tools as Arc<dyn ToolTexts>),
+        )
     }
 
     /// The catalog of these logs and of the conversations that this reads.
@@ -97,7 +99,7 @@ impl Catalog {
         }
     }
 
-    /// What is known of the files of other tools.
+    /// The files of other tools, as far as they are known.
     pub fn tool_files(&self) -> &ToolFiles {
         &self.tool_files
     }

@@ -9,8 +9,7 @@ use crate::conversation::Passage;
 use crate::record::title::line_of;
 use crate::sys::SessionId;
 
-use super::backend::Listed;
-use super::backend::{CatalogBackend, TextLocation};
+use super::backend::{CatalogBackend, Listed, TextLocation};
 use super::kept_text;
 use super::logs::{Logs, read_all};
 use super::search::Term;

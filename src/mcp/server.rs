@@ -27,12 +27,8 @@ pub async fn serve(
     input: impl AsyncRead + Send + Unpin + 'static,
     output: impl AsyncWrite + Send + Unpin + 'static,
 ) -> io::Result<()> {
-    let catalog = Catalog::open(store.clone());
     let server = Server(Arc::new(Sessions {
-        catalog: match &tools {
-            Some(tools) => catalog.with_tools(tools.clone()),
-            None => catalog,
-        },
+        catalog: Catalog::with_tools(store.clone(), tools.clone()),
         store,
         tools,
         scope,

@@ -122,11 +122,8 @@ impl Process {
             store
         });
         let sources = options.sources.clone().filter(|_| store.is_some());
-        let catalog = store.clone().map(Catalog::open);
-        let catalog = catalog.map(|catalog| match &sources {
-            Some(sources) => catalog.with_tools(sources.clone()),
-            None => catalog,
-        });
+        let catalog = store.clone();
+        let catalog = catalog.map(|store| Catalog::with_tools(store, sources.clone()));
         let since = sys.clock.now().to_string();
         Self(Arc::new(ProcessInner {
             options,

@@ -1,5 +1,5 @@
 //! Sessions: the owner of each appends to its log and asks its clients; a front shows its client the log.
-//! What is done, and in which order, a pure state machine says.
+//! A pure state machine says what is done, and in which order.
 
 pub mod effect;
 pub mod link;
@@ -92,6 +92,14 @@ pub struct Client {
     pub wants_list_changes: bool,
     /// The view with which each of its sessions begins.
     pub view: ClientView,
+}
+
+impl Client {
+    /// Its name, if it has sent that.
+    pub fn name(&self) -> Option<&str> {
+        let identity = self.identity.as_ref()?;
+        Some(&identity.name)
+    }
 }
 
 impl Deps {

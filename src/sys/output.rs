@@ -36,22 +36,14 @@ impl LineOutput {
     pub fn of(file: impl Into<OwnedDescriptor>) -> Self {
         let file = Arc::new(File::from(file.into()));
         Self {
+            #[cfg(unix)]
             at_once: AtOnce::of(file.clone()),
+            #[cfg(not(unix))]
+            at_once: AtOnce::default(),
             waiting: Box::new(file),
         }
     }
 }
-
-/// An output with a descriptor, on systems where that is of use.
-#[cfg(unix)]
-pub trait Descriptor: AsFd {}
-#[cfg(unix)]
-impl<F: AsFd> Descriptor for F {}
-/// An output with a descriptor, on systems where that is of use.
-#[cfg(not(unix))]
-pub trait Descriptor {}
-#[cfg(not(unix))]
-impl<F> Descriptor for F {}
 
 impl fmt::Debug for LineOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -74,19 +66,9 @@ pub struct OtherEnd {
 
 impl AtOnce {
     /// Writes to this file, pipe or socket, which others write to as well.
-    #[cfg_attr(
-        not(unix),
-        expect(
-            unused_variables,
-            clippy::needless_pass_by_value,
-            reason = "it writes nothing"
-        )
-    )]
-    pub fn of<F: Descriptor + Send + Sync + 'static>(file: Arc<F>) -> Self {
-        Self {
-            #[cfg(unix)]
-            to: Some(file),
-        }
+    #[cfg(unix)]
+    pub fn of(file: Arc<dyn AsFd + Send + Sync>) -> Self {
+        Self { to: Some(file) }
     }
 
     /// The other end, where the system can tell of it.

@@ -42,7 +42,7 @@ pub(in crate::cli) struct OtherTools {
 
 impl OtherTools {
     fn scan(store: &Store, live: Arc<LiveSources>) -> Result<Self, ListError> {
-        let catalog = Catalog::open(store.clone()).with_tools(live.clone());
+        let catalog = Catalog::with_tools(store.clone(), Some(live.clone()));
         live.scan(store, &catalog)?;
         Ok(Self { catalog, live })
     }

@@ -1,8 +1,6 @@
-//! Replaces members of a JSON object, as text.
+//! The parameters of requests about a session of the agent.
 
-use crate::json::quoted;
-
-pub(super) use crate::json::with_members;
+use crate::json::{quoted, with_members};
 
 /// The parameters of a request, about the session with this id.
 pub(super) fn with_session(params: &str, session_id: &str) -> String {

@@ -17,12 +17,12 @@ use crate::sys::lock;
 use crate::transport::ClientConnection;
 
 use super::capabilities::{Capabilities, only_claims_2};
-use super::members::with_members;
 use super::process::names::{self, AgentNames, NamesInLogs};
 use super::process::transport::AgentSource;
 use super::wire::connection::AgentConnection;
 use super::wire::extensions::{for_agent, for_client};
 use super::wire::intake;
+use crate::json::with_members;
 
 /// The target of log lines that are on stderr in any case, since they say why nothing happens.
 pub const FOR_PEOPLE: &str = "rejoin::notice";

@@ -1,9 +1,9 @@
 //! The agents of this machine as one engine: each session has one of them, and may change it.
 //!
 //! Each agent is a [`WrappedEngine`], started when a session needs it and ended when the last session
-//! has changed to another one. `known` beside this folder has the list of agents and finds those that are here,
-//! `session` is a session with its agent, `options`
-//! adds the option with which the client chooses it, and `sign_in` asks the right agent.
+//! has changed to another one. `known`, beside this folder, has the list of agents and finds those that
+//! are here. `session` is a session with its agent, `options` adds the option with which the client
+//! chooses it, and `sign_in` asks the right agent.
 
 mod options;
 mod session;

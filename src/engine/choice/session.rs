@@ -258,10 +258,10 @@ impl ChoiceSessionInner {
         let attached = current.conversation.attach(how).await;
         let error = match &attached {
             Ok(attached) => attached.agent_error.as_deref(),
-            Err(error) => Some(error),
+            Err(error) => Some(error.message.as_str()),
         };
         if let Some(error) = error
-            && let Some(attached) = self.fall_back(&current, &error.message).await
+            && let Some(attached) = self.fall_back(&current, error).await
         {
             return Ok(attached);
         }
@@ -510,8 +510,8 @@ fn called(current: &Current) -> Called {
 
 /// Fails if the agent could not open the session.
 fn with_agent(attached: AttachOutcome) -> Result<AttachOutcome, EngineError> {
-    if let Some(error) = attached.agent_error {
-        let (name, message) = ("agent_failed_to_start", error.message);
+    if let Some(message) = attached.agent_error {
+        let name = "agent_failed_to_start";
         return Err(EngineError::named(EngineError::INTERNAL, name, message));
     }
     Ok(attached)

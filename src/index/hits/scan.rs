@@ -11,8 +11,7 @@ use memchr::memmem::{self, Finder};
 use regex::Regex;
 
 use crate::conversation::{Passage, SearchText};
-use crate::index::backend::RowWindow;
-use crate::index::backend::{ListError, Listed};
+use crate::index::backend::{ListError, Listed, RowWindow};
 use crate::index::cursor;
 use crate::index::filter::Filter;
 use crate::index::logs::MAX_READERS;

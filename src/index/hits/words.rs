@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::conversation::{Field, Passage};
-use crate::index::backend::Listed;
-use crate::index::backend::TextLocation;
+use crate::index::backend::{Listed, TextLocation};
 use crate::index::kept_text;
 use crate::index::logs::MAX_READERS;
 use crate::index::search::Search;
@@ -22,9 +21,6 @@ const BATCH: usize = 4;
 /// How many sessions are read for a page. A filter may leave out most of what they have.
 const SESSIONS: usize = 1024;
 
-/// How many pieces of a session are read.
-const PIECES: usize = 8;
-
 /// How many bytes of a log are read for a piece that has no known end.
 const OF_A_LOG: usize = 256 * 1024;
 
@@ -40,8 +36,8 @@ impl HitSearch<'_> {
         let (backend, most) = (&self.catalog.backend, most_sessions(self.from));
         let ranking = backend.ranked(search, &query.fields, most)?;
         let filter = query.unsearched();
-        let mut page = HitsBuilder::new(query, self.from, ranking.is_complete());
-        let count = ranking.count();
+        let mut page = HitsBuilder::new(query, self.from, ranking.complete);
+        let count = ranking.count;
         let mut at = count.min(page.at.sessions);
         let last = count.min(at + SESSIONS);
         let at_once = query.limit.div_ceil(query.per_session.max(1));
@@ -52,7 +48,7 @@ impl HitSearch<'_> {
             }
             let part = at..last.min(at + at_once);
             let admits = |listed: &Listed| query.admits(listed);
-            let sessions = ranking.locate(part, &filter, &admits, PIECES)?;
+            let sessions = (ranking.locate)(part, &filter, &admits)?;
             let found = in_parallel(&sessions, MAX_READERS, |session| match session {
                 Some((session, places)) => self.in_pieces(search, session, places),
                 None => Vec::new(),

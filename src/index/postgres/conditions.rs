@@ -4,7 +4,7 @@ use crate::store::database::{Param, ints, text, texts};
 
 use crate::index::filter::{Archived, Filter};
 
-/// As in the catalog: sessions that a wrapped agent of this program keeps a second time.
+/// As in SQLite: sessions that a wrapped agent of this program keeps a second time.
 const IS_INNER: &str = "EXISTS (
     SELECT FROM @.agent_id a JOIN @.session o ON o.id = a.session
     WHERE a.id = 'sess_' || s.id AND a.id LIKE 'sess\\_%' AND o.id <> s.id

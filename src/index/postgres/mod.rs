@@ -5,7 +5,6 @@ mod lexemes;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -15,8 +14,8 @@ use crate::store::database::{Database, Param, Row, flags, int, ints, text, texts
 use crate::sys::{SessionId, lock};
 
 use super::backend::{
-    BeforeChange, CatalogBackend, FoundPage, ListError, Listed, LocatedSession, READ_AT_ONCE,
-    Ranking, RowWindow, TextLocation,
+    BeforeChange, CatalogBackend, FoundPage, ListError, Listed, LocatedSession, PIECES_OF_SESSION,
+    READ_AT_ONCE, Ranking, RowWindow, TextLocation,
 };
 use super::filter::{Filter, Order};
 use super::logs::{Logs, read_all};
@@ -212,7 +211,7 @@ impl PostgresCatalog {
             .collect();
         self.put_all(&new)?;
         let listed = read.into_iter().map(|(id, mut summary, _)| {
-            // As in the catalog, they are apart from the rest.
+            // As in SQLite, they are apart from the rest.
             summary.agent_ids = Vec::new();
             Listed {
                 id,
@@ -299,6 +298,22 @@ impl PostgresCatalog {
                    ON CONFLICT DO NOTHING";
         self.keep(sql, vec![uuids(sessions), texts(agents), texts(ids)])
     }
+
+    /// The given sessions of a search, each with the best of its pieces.
+    fn located(
+        &self,
+        sessions: &[RankedPlaces],
+        filter: &Filter,
+        admits: &dyn Fn(&Listed) -> bool,
+    ) -> Result<Vec<Option<LocatedSession>>, ListError> {
+        let located = sessions.iter().map(|ranked| {
+            let listed = self.listed(&ranked.id, filter)?;
+            let listed = listed.filter(|listed| admits(listed));
+            let places = ranked.places.iter().take(PIECES_OF_SESSION);
+            Ok(listed.map(|listed| (listed, places.cloned().collect())))
+        });
+        located.collect()
+    }
 }
 
 impl CatalogBackend for PostgresCatalog {
@@ -367,13 +382,16 @@ impl CatalogBackend for PostgresCatalog {
         search: &'a Search,
         fields: &'a [Field],
         most: usize,
-    ) -> Result<Box<dyn Ranking + 'a>, ListError> {
+    ) -> Result<Ranking<'a>, ListError> {
         let complete = self.read_words(READ_AT_ONCE)?;
-        Ok(Box::new(PostgresRanking {
-            tables: self,
-            sessions: self.ranked_by_words(search, fields, most)?,
+        let sessions = self.ranked_by_words(search, fields, most)?;
+        Ok(Ranking {
+            count: sessions.len(),
             complete,
-        }))
+            locate: Box::new(move |part, filter, admits| {
+                self.located(&sessions[part], filter, admits)
+            }),
+        })
     }
 
     fn places(
@@ -473,39 +491,6 @@ fn log_failure(id: &SessionId, done: Result<(), ListError>) {
 struct RankedPlaces {
     id: SessionId,
     places: Vec<TextLocation>,
-}
-
-/// The sessions that have all words of a search.
-struct PostgresRanking<'a> {
-    tables: &'a PostgresCatalog,
-    sessions: Vec<RankedPlaces>,
-    complete: bool,
-}
-
-impl Ranking for PostgresRanking<'_> {
-    fn count(&self) -> usize {
-        self.sessions.len()
-    }
-
-    fn is_complete(&self) -> bool {
-        self.complete
-    }
-
-    fn locate(
-        &self,
-        part: Range<usize>,
-        filter: &Filter,
-        admits: &dyn Fn(&Listed) -> bool,
-        most: usize,
-    ) -> Result<Vec<Option<LocatedSession>>, ListError> {
-        let located = self.sessions[part].iter().map(|ranked| {
-            let listed = self.tables.listed(&ranked.id, filter)?;
-            let listed = listed.filter(|listed| admits(listed));
-            let places = ranked.places.iter().take(most);
-            Ok(listed.map(|listed| (listed, places.cloned().collect())))
-        });
-        located.collect()
-    }
 }
 
 fn id(row: &Row) -> SessionId {

@@ -9,8 +9,7 @@ use crate::sys::{SessionId, lock};
 use super::conditions::Conditions;
 use super::lexemes::Lexemes;
 use super::{PostgresCatalog, RankedPlaces, id};
-use crate::index::backend::ListError;
-use crate::index::backend::{RANKED, TextLocation, WEIGHTS};
+use crate::index::backend::{ListError, RANKED, TextLocation, WEIGHTS};
 use crate::index::logs::Texts;
 use crate::index::search::{Search, Term};
 use crate::index::sqlite::database::DatabaseError;
@@ -219,7 +218,7 @@ impl PostgresCatalog {
     }
 
     /// The sessions that have all words of a search in these fields, or in any if there are none. As in
-    /// the catalog, only the newest are ranked.
+    /// SQLite, only the newest are ranked.
     pub(super) fn ranked_by_words(
         &self,
         search: &Search,

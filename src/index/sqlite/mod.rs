@@ -16,7 +16,6 @@ pub(super) mod tool_files;
 mod word_rows;
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -27,8 +26,8 @@ use crate::record::AgentSessionId;
 use crate::sys::{SessionId, Sys, lock};
 
 use super::backend::{
-    BeforeChange, CatalogBackend, FoundPage, ListError, Listed, LocatedSession, READ_AT_ONCE,
-    Ranking, RowWindow, TextLocation,
+    BeforeChange, CatalogBackend, FoundPage, ListError, Listed, LocatedSession, PIECES_OF_SESSION,
+    READ_AT_ONCE, Ranking, RowWindow, TextLocation,
 };
 use super::filter::Filter;
 use super::logs::Logs;
@@ -262,6 +261,38 @@ impl SqliteCatalog {
             lock(&self.unreported).insert(id.clone());
         }
     }
+
+    /// The given sessions of a search, each with the best of its pieces.
+    fn located(
+        &self,
+        rows: &[RankedRow],
+        search: &Search,
+        fields: &[Field],
+        filter: &Filter,
+        admits: &dyn Fn(&Listed) -> bool,
+    ) -> Result<Vec<Option<LocatedSession>>, ListError> {
+        let most = PIECES_OF_SESSION;
+        let located = self.database.read(|tx| {
+            let located = rows.iter().map(|ranked| {
+                let row = session_rows::by_number(tx, ranked.number, filter, &self.tools)?;
+                let session = row.map(Listed::from).filter(|session| admits(session));
+                let Some(session) = session else {
+                    return Ok(None);
+                };
+                let mut pieces = ranked.pieces.clone();
+                if pieces.is_empty() {
+                    pieces = word_rows::pieces(tx, ranked.number, search, fields, most)?;
+                }
+                pieces.truncate(most);
+                let places = pieces.iter().map(|piece| word_rows::place(tx, *piece));
+                let places = places.filter_map(rusqlite::Result::transpose);
+                let places = places.collect::<rusqlite::Result<Vec<_>>>()?;
+                Ok(Some((session, places)))
+            });
+            located.collect::<rusqlite::Result<Vec<_>>>()
+        });
+        Ok(located?)
+    }
 }
 
 impl CatalogBackend for SqliteCatalog {
@@ -288,7 +319,7 @@ impl CatalogBackend for SqliteCatalog {
                 let unchecked = rows.iter().filter(|row| !checked.contains(&row.id));
                 if !self.refresh().read_stale(unchecked, false)? {
                     return Ok(Some(FoundPage {
-                        sessions: rows.into_iter().map(listed).collect(),
+                        sessions: rows.into_iter().map(Listed::from).collect(),
                         total: Some(total),
                         complete: complete && counted,
                     }));
@@ -306,7 +337,7 @@ impl CatalogBackend for SqliteCatalog {
         let rows = self
             .database
             .read(|tx| session_rows::page(tx, filter, &self.tools, None, window))?;
-        Ok(rows.into_iter().map(listed).collect())
+        Ok(rows.into_iter().map(Listed::from).collect())
     }
 
     fn every(&self, after: Option<&SessionId>, limit: i64) -> Result<Vec<Listed>, ListError> {
@@ -324,7 +355,7 @@ impl CatalogBackend for SqliteCatalog {
                     return Ok(Some(Vec::new()));
                 };
                 let readable = rows.into_iter().filter(|row| row.unreadable.is_none());
-                let readable: Vec<_> = readable.map(listed).collect();
+                let readable: Vec<_> = readable.map(Listed::from).collect();
                 if !readable.is_empty() {
                     return Ok(Some(readable));
                 }
@@ -353,7 +384,7 @@ impl CatalogBackend for SqliteCatalog {
             let rows = rows.map(|id| session_rows::listed(tx, id, filter, &self.tools));
             rows.collect::<rusqlite::Result<Vec<_>>>()
         })?;
-        Ok(rows.into_iter().map(|row| row.map(listed)).collect())
+        Ok(rows.into_iter().map(|row| row.map(Listed::from)).collect())
     }
 
     fn behind(&self) -> Result<Vec<SessionId>, ListError> {
@@ -381,7 +412,7 @@ impl CatalogBackend for SqliteCatalog {
         search: &'a Search,
         fields: &'a [Field],
         most: usize,
-    ) -> Result<Box<dyn Ranking + 'a>, ListError> {
+    ) -> Result<Ranking<'a>, ListError> {
         let (rows, complete) = self.with_retries(|| {
             self.refresh_once()?;
             let complete = self.refresh().index_words(READ_AT_ONCE)?;
@@ -392,13 +423,13 @@ impl CatalogBackend for SqliteCatalog {
             })?;
             Ok(ranked.map(|(ranked, counted)| (ranked, complete && counted)))
         })?;
-        Ok(Box::new(SqliteRanking {
-            catalog: self,
-            search,
-            fields,
-            rows,
+        Ok(Ranking {
+            count: rows.len(),
             complete,
-        }))
+            locate: Box::new(move |part, filter, admits| {
+                self.located(&rows[part], search, fields, filter, admits)
+            }),
+        })
     }
 
     fn places(
@@ -473,54 +504,6 @@ impl CatalogBackend for SqliteCatalog {
     }
 }
 
-/// The rows of sessions that have all words of a search.
-struct SqliteRanking<'a> {
-    catalog: &'a SqliteCatalog,
-    search: &'a Search,
-    fields: &'a [Field],
-    rows: Vec<RankedRow>,
-    complete: bool,
-}
-
-impl Ranking for SqliteRanking<'_> {
-    fn count(&self) -> usize {
-        self.rows.len()
-    }
-
-    fn is_complete(&self) -> bool {
-        self.complete
-    }
-
-    fn locate(
-        &self,
-        part: Range<usize>,
-        filter: &Filter,
-        admits: &dyn Fn(&Listed) -> bool,
-        most: usize,
-    ) -> Result<Vec<Option<LocatedSession>>, ListError> {
-        let tools = &self.catalog.tools;
-        let located = self.catalog.database.read(|tx| {
-            let located = self.rows[part.clone()].iter().map(|ranked| {
-                let row = session_rows::by_number(tx, ranked.number, filter, tools)?;
-                let Some(session) = row.map(listed).filter(|session| admits(session)) else {
-                    return Ok(None);
-                };
-                let mut pieces = ranked.pieces.clone();
-                if pieces.is_empty() {
-                    pieces = word_rows::pieces(tx, ranked.number, self.search, self.fields, most)?;
-                }
-                pieces.truncate(most);
-                let places = pieces.iter().map(|piece| word_rows::place(tx, *piece));
-                let places = places.filter_map(rusqlite::Result::transpose);
-                let places = places.collect::<rusqlite::Result<Vec<_>>>()?;
-                Ok(Some((session, places)))
-            });
-            located.collect::<rusqlite::Result<Vec<_>>>()
-        });
-        Ok(located?)
-    }
-}
-
 /// The row for a log, with what its writer knows.
 fn written(id: &SessionId, summary: &Summary, dirty: i64) -> CatalogRow {
     CatalogRow {
@@ -529,13 +512,5 @@ fn written(id: &SessionId, summary: &Summary, dirty: i64) -> CatalogRow {
         len: session_rows::int(summary.scanned),
         dirty,
         unreadable: None,
-    }
-}
-
-fn listed(row: CatalogRow) -> Listed {
-    Listed {
-        id: row.id,
-        summary: row.summary,
-        snippet: None,
     }
 }

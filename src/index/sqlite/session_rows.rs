@@ -8,7 +8,7 @@ use crate::record::{Activity, OpenTurns};
 use crate::sys::SessionId;
 
 use super::agent_ids;
-use crate::index::backend::RowWindow;
+use crate::index::backend::{Listed, RowWindow};
 use crate::index::filter::{Archived, Filter};
 use crate::index::summary::Summary;
 
@@ -35,6 +35,16 @@ pub(super) struct CatalogRow {
     pub(super) dirty: i64,
     /// Why the log cannot be read.
     pub(super) unreadable: Option<String>,
+}
+
+impl From<CatalogRow> for Listed {
+    fn from(row: CatalogRow) -> Self {
+        Self {
+            id: row.id,
+            summary: row.summary,
+            snippet: None,
+        }
+    }
 }
 
 /// Whether the rows have every name of the folder.

@@ -38,7 +38,7 @@ pub(super) fn options(update: &str) -> ConvertedUpdate<'_> {
     if let Some(mode) = mode {
         let others = remade(update, |name, value| match name {
             "sessionUpdate" | "configOptions" => None,
-            // Of the `_meta`, only our note is removed.
+            // A `_meta` with nothing but our note is left out.
             "_meta" => without_note(value).map(|_| value.into()),
             _ => Some(value.into()),
         });

@@ -28,7 +28,7 @@ const CHECK: Duration = Duration::from_secs(1);
 pub(in crate::session) struct Following {
     /// Notified when the log may have grown.
     grown: Arc<Notify>,
-    /// Whether it is.
+    /// Whether `grown` is notified, so that the log needs not be looked at now and then.
     is_notified: bool,
     /// The replay so far. Without one, the log is read from the start.
     playback: Option<Box<Playback>>,
@@ -39,7 +39,7 @@ pub(in crate::session) struct Following {
     is_in_turn: bool,
 }
 
-/// What is followed.
+/// Why a log is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::session) enum Followed {
     /// This process has the session open, and is notified when another one takes it over.
@@ -133,7 +133,7 @@ impl Front {
                 }
                 let grown = Arc::new(Notify::new());
                 grown.notify_one();
-                tracing::info!(session = %self.id, client = self.client_name(), "does not read; goes on from the log");
+                tracing::info!(session = %self.id, client = self.client.name(), "does not read; goes on from the log");
                 (Followed::Behind, Some((grown, true)))
             }
             LogAccess::Own(_) if known == Some(Followed::Own) => return,
@@ -156,11 +156,6 @@ impl Front {
             reading: None,
             is_in_turn: true,
         });
-    }
-
-    fn client_name(&self) -> Option<&str> {
-        let identity = self.client.identity.as_ref()?;
-        Some(&identity.name)
     }
 
     /// Continues a replay that has just ended, instead of reading the log again.
@@ -237,14 +232,10 @@ impl Front {
         let states = self.screen.view.has_state();
         let client_id = self.screen.client_id.clone();
         let work = move || {
-            let mut result = show_rest(&mut playback, &store, &id, shown);
+            let mut result = show_rest(&mut playback, &store, &id, shown, None);
             let last_end = playback.take_last_end();
             if states && (last_end.is_some() || playback.in_turn != was_in_turn) {
-                let phase = if playback.in_turn {
-                    Phase::Running
-                } else {
-                    Phase::Idle(last_end)
-                };
+                let phase = Phase::in_log(playback.in_turn, last_end);
                 live_params_line(&client_id, &phase.params(), playback.lines());
                 result = result.and(playback.finish_own());
             }
@@ -304,26 +295,26 @@ async fn play(
     }
     let id = id.clone();
     let work = move || {
-        let played = show_rest(&mut playback, &store, &id, shown);
+        let played = show_rest(&mut playback, &store, &id, shown, None);
         (playback, played)
     };
-    // The work holds a thread for as long as the client does not read.
-    let _permit = wire.flow.replays().acquire_owned().await;
-    tokio::task::spawn_blocking(work).await.ok()
+    on_thread(wire.flow.replays(), work).await.ok()
 }
 
-/// Shows what comes after `shown` in the log, on a thread that may block.
-fn show_rest(
+/// Shows what comes after `shown` in the log, up to `end` if that is given, on a thread that may block.
+pub(super) fn show_rest(
     playback: &mut Playback,
     store: &Store,
     id: &SessionId,
     shown: u64,
+    end: Option<u64>,
 ) -> Result<(), Refusal> {
     let played = if playback.end < shown {
-        playback.play_after(store, id, shown, None)
+        playback.play_after(store, id, shown, end)
     } else {
-        playback.play_on(store, id, None)
+        playback.play_on(store, id, end)
     };
+    // The rest of the last message is sent in any case: it counts as shown.
     let finished = playback.finish();
     played.and(finished)
 }

@@ -35,8 +35,8 @@ use super::owner::open_session::{LogChanges, LogReread};
 use super::phase::Phase;
 use super::reply::{AnswerNote, Busy, BusyGuard, Reply};
 use super::{Client, Deps};
-use follow::Following;
-use load::ClientLoad;
+use follow::{Following, show_rest};
+use load::{ClientLoad, on_thread};
 use playback::{Pace, Playback};
 use screen::ClientScreen;
 
@@ -288,14 +288,11 @@ impl Front {
         let mut playback = self.rest();
         playback.swap_view(&mut self.screen.view);
         let work = move || {
-            let played = playback.play_after(&store, &id, shown, Some(end));
-            // The rest of the last message is sent in any case: it counts as shown.
-            let finished = playback.finish();
-            (playback, played.and(finished))
+            let played = show_rest(&mut playback, &store, &id, shown, Some(end));
+            (playback, played)
         };
-        // The work holds a thread for as long as the client does not read.
-        let _permit = self.deps.wire.flow.replays().acquire_owned().await;
-        let Ok((mut playback, played)) = tokio::task::spawn_blocking(work).await else {
+        let reading = on_thread(self.deps.wire.flow.replays(), work);
+        let Ok((mut playback, played)) = reading.await else {
             return Err(load::failed());
         };
         self.screen.position = self.screen.position.max(playback.end);

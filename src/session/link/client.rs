@@ -37,9 +37,6 @@ use super::message::{
 const STEP: Duration = Duration::from_millis(10);
 /// How long a request waits for the owner before that is asked whether it is alive.
 const PAUSE: Duration = Duration::from_secs(2);
-/// The size of a command in a mailbox, roughly, in bytes.
-const COMMAND: usize = 512;
-
 /// The error for an owner of which nothing more is known.
 pub(in crate::session) const SILENT: &str = "the process that has the session open gives no answer";
 
@@ -102,10 +99,9 @@ struct OwnerChannel {
 
 impl OwnerChannel {
     fn send(&self, command: LinkCommand) {
-        let held = self.client.flow.hold(COMMAND);
         // The end of the owner is reported by itself.
         if let Some(owner) = self.owner.upgrade() {
-            owner.send(Command::Link(self.number, command, held)).ok();
+            owner.send(command.of_link(self.number, &self.client)).ok();
         }
     }
 }
@@ -200,12 +196,11 @@ impl Linking {
         };
         let channel = FrontChannel::new(number, self.events.clone());
         let feed = Feed::Channel(Arc::new(channel));
-        let identity = self.client.identity.as_ref();
         let front = FrontEnd {
             number,
             feed,
             client_id: self.client_id.clone(),
-            client: identity.map(|identity| identity.name.clone()),
+            client: self.client.name().map(str::to_owned),
             observes: self.observes,
             abilities: Some(self.client.abilities),
             pid: std::process::id(),

@@ -24,9 +24,6 @@ use super::owners::Owners;
 
 pub use super::message::ATTACH;
 
-/// The size that a message counts with in the flow of a connection, in bytes.
-const COMMAND: usize = 512;
-
 /// Where the messages of a link go.
 #[derive(Clone)]
 struct Post {
@@ -37,10 +34,10 @@ struct Post {
 
 impl Post {
     fn send(&self, command: LinkCommand) {
-        let held = self.wire.flow.hold(COMMAND);
         // A task that has ended has dropped the link, which ends this.
-        let command = Command::Link(self.number, command, held);
-        self.owner.send(command).ok();
+        self.owner
+            .send(command.of_link(self.number, &self.wire))
+            .ok();
     }
 }
 

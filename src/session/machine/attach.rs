@@ -137,7 +137,7 @@ impl<R> Machine<R> {
 
     /// Replays a session that was opened for that, and whose engine has attached.
     fn replay(&mut self, reply: R, attached: AttachOutcome) -> Effect<R> {
-        let session = Opened::ForLoad(Some(attached));
+        let session = Opened::ForLoad(Some(Box::new(attached)));
         self.lifecycle = Lifecycle::Replaying { reply, session };
         let (open, from) = (None, None);
         Effect::Replay { open, from }

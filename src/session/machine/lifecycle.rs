@@ -52,7 +52,7 @@ pub(super) enum Opened {
     /// During the replay: the log is read once for both.
     NotYet,
     /// For this load, but before the replay; with the engine's answer if it has attached.
-    ForLoad(Option<AttachOutcome>),
+    ForLoad(Option<Box<AttachOutcome>>),
     /// Before the load.
     BeforeLoad,
 }

@@ -270,7 +270,7 @@ impl<R> Machine<R> {
             let request = AttachRequest::AfterReplay { was_open };
             self.lifecycle = Lifecycle::attaching(reply, request);
             return match session {
-                Opened::ForLoad(Some(attached)) => self.attached(Ok(attached)),
+                Opened::ForLoad(Some(attached)) => self.attached(Ok(*attached)),
                 _ => vec![Effect::Attach(AttachReason::Again)],
             };
         };

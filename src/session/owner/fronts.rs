@@ -201,23 +201,14 @@ impl Fronts {
 
 /// The payload of a prompt with the name of the client that has sent it.
 pub(in crate::session) fn sent_by(params: &str, client: &str) -> String {
-    let members = json::text_members(params).into_iter();
-    let client = json::quoted(client);
-    let sender = (CLIENT.to_owned(), &*client);
-    let members = members.filter(|(name, _)| name != CLIENT);
-    json::object(members.chain([sender]))
+    json::with_members(params, &[], &[(CLIENT, &json::quoted(client))])
 }
 
 /// Parameters with another id of the session.
 pub(super) fn named(params: &str, client_id: &str) -> String {
     let quoted = json::quoted(client_id);
-    let members = json::text_members(params).into_iter();
-    json::object(members.map(|(member, value)| {
-        let value = if member == "sessionId" {
-            &*quoted
-        } else {
-            value
-        };
-        (member, value)
-    }))
+    json::remade(params, |member, value| {
+        let is_id = member == "sessionId";
+        Some(if is_id { &*quoted } else { value }.into())
+    })
 }

@@ -18,7 +18,7 @@ use super::lock::{lock_or_read, released, takes_over};
 use super::open_session::{LogAccess, LogReread, OpenSession};
 
 /// A record that is to be appended: its kind, its id if it has one, and its payload.
-type NewRecord<'a> = (Kind, Option<&'a str>, &'a str);
+type RecordParts<'a> = (Kind, Option<&'a str>, &'a str);
 
 impl Owner {
     /// Appends a block. Returns the title that the session got with the end of a turn.
@@ -63,14 +63,14 @@ impl Owner {
         Ok(title)
     }
 
-    fn append(&mut self, record: NewRecord<'_>, sync: Sync) -> Result<(), Refusal> {
+    fn append(&mut self, record: RecordParts<'_>, sync: Sync) -> Result<(), Refusal> {
         self.append_all(std::iter::once(record), sync)
     }
 
     /// Appends records, all of them or none, and updates the catalog's entry.
     fn append_all<'a>(
         &mut self,
-        records: impl Iterator<Item = NewRecord<'a>> + Clone,
+        records: impl Iterator<Item = RecordParts<'a>> + Clone,
         sync: Sync,
     ) -> Result<(), Refusal> {
         let Some(session) = &mut self.session else {
@@ -99,7 +99,11 @@ impl Owner {
     }
 
     /// Updates the summary by what was appended, and the catalog's entry if that has changed.
-    fn summarize<'a>(&mut self, records: impl Iterator<Item = NewRecord<'a>>, appended: &Appended) {
+    fn summarize<'a>(
+        &mut self,
+        records: impl Iterator<Item = RecordParts<'a>>,
+        appended: &Appended,
+    ) {
         let Some(session) = &mut self.session else {
             return;
         };
@@ -319,7 +323,7 @@ impl OpenSession {
     /// Appends records to the log that this process has locked.
     fn append<'a>(
         &mut self,
-        records: impl Iterator<Item = NewRecord<'a>> + Clone,
+        records: impl Iterator<Item = RecordParts<'a>> + Clone,
         sync: Sync,
     ) -> Result<Appended, Refusal> {
         let log = match &mut self.log {
@@ -334,7 +338,7 @@ impl OpenSession {
             log.append_all(records.clone(), sync)
         };
         // A request is answered when such a record is in the log.
-        let is_prompt = |(kind, ..): NewRecord<'a>| kind == Kind::Prompt;
+        let is_prompt = |(kind, ..): RecordParts<'a>| kind == Kind::Prompt;
         let result = if records.clone().next().is_some_and(is_prompt) || sync == Sync::Turn {
             result.and_then(|appended| blocking(|| log.check_name()).map(|()| appended))
         } else {
@@ -345,8 +349,7 @@ impl OpenSession {
             Refusal::from(error)
         })?;
         self.note_appended(before, &appended);
-        self.last_offset = Some(appended.offset);
-        let is_activity = |(kind, _, payload): NewRecord<'a>| {
+        let is_activity = |(kind, _, payload): RecordParts<'a>| {
             kind.is_activity() && snapshot_of(kind, payload).is_none()
         };
         let mut records = records;
@@ -370,7 +373,7 @@ impl OpenSession {
     /// Updates the summary. Returns whether it has changed.
     fn summarize<'a>(
         &mut self,
-        records: impl Iterator<Item = NewRecord<'a>>,
+        records: impl Iterator<Item = RecordParts<'a>>,
         appended: &Appended,
     ) -> bool {
         let mut is_summarized = false;

@@ -296,12 +296,6 @@ impl Owner {
         self.fronts.forget(message_id);
     }
 
-    /// The name of the client that has opened the session.
-    pub(super) fn client_name(&self) -> Option<&str> {
-        let identity = self.client.identity.as_ref()?;
-        Some(&identity.name)
-    }
-
     /// The message whose turn began last, of those that run.
     pub(super) fn running_message(&self) -> Option<&str> {
         self.turns.last().map(|turn| &*turn.message_id)
@@ -309,7 +303,7 @@ impl Owner {
 
     /// The name of the client that has sent a prompt, if the session has several.
     pub(super) fn sender_of(&self, message_id: &str) -> Option<String> {
-        self.fronts.sender_of(message_id, self.client_name())
+        self.fronts.sender_of(message_id, self.client.name())
     }
 
     /// The name of the client whose turn runs, if the session has several.
@@ -409,7 +403,7 @@ impl Owner {
     /// the client of the front with this number, or by that of the owner's own task.
     pub(super) fn in_use_by_others(&self, front: Option<u64>) -> Refusal {
         let own = (front.is_some() && !self.fronts.is_detached)
-            .then(|| (std::process::id(), self.client_name()));
+            .then(|| (std::process::id(), self.client.name()));
         let others = self.fronts.list.iter();
         let others = others.filter(|other| Some(other.number) != front);
         let others = others.map(|other| (other.pid, other.client.as_deref()));

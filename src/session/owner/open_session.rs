@@ -47,8 +47,6 @@ pub(in crate::session) struct OpenSession {
     pub(in crate::session) has_new_alias: bool,
     /// Whether the agent has just reported ids of its own, without those that only we know.
     pub(in crate::session) has_reported_aliases: bool,
-    /// Where the record that was appended last begins, in bytes.
-    pub(in crate::session) last_offset: Option<u64>,
     /// The part of the log that was appended last, in bytes.
     pub(in crate::session) last_appended: Range<u64>,
     /// What became of the log since the front of this task was last notified of it.
@@ -123,7 +121,6 @@ impl OpenSession {
             agent_session_id: None,
             has_new_alias: false,
             has_reported_aliases: false,
-            last_offset: None,
             active_at: None,
             last_appended: 0..0,
             changes: LogChanges::default(),
@@ -192,8 +189,7 @@ impl OpenSession {
 
     /// Where the prompt that was just appended begins, in bytes, if there is a log.
     pub(in crate::session) fn prompt_offset(&self) -> Option<u64> {
-        self.last_offset
-            .filter(|_| matches!(self.log, LogAccess::Own(_)))
+        matches!(self.log, LogAccess::Own(_)).then_some(self.last_appended.start)
     }
 
     /// Where the log ends, in bytes, if this process has it locked.

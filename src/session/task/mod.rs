@@ -68,7 +68,7 @@ struct Inbox {
 type Messages = (mpsc::WeakUnboundedSender<Command>, Mailbox);
 
 enum Event {
-    Command(Option<Command>),
+    Command(Command),
     Owner(OwnerEvent),
     FromOwner(u64, FromOwner),
     Engine(EngineDoes),
@@ -118,11 +118,10 @@ impl SessionTask {
     /// task may end, which it may not if something has come in meanwhile.
     pub(super) async fn run(mut self, retire: impl Fn(&mut Mailbox) -> bool + Send) {
         loop {
-            let event = self.event().await;
-            if let Event::Command(None) = event {
+            let Some(event) = self.event().await else {
                 self.release(CloseReason::Closed);
                 return self.update_owner();
-            }
+            };
             let batch = Box::pin(self.handle(event)).await;
             self.perform(batch).await;
             self.settle().await;
@@ -132,12 +131,13 @@ impl SessionTask {
         }
     }
 
-    async fn event(&mut self) -> Event {
+    /// The next event; none when nobody can send messages any longer.
+    async fn event(&mut self) -> Option<Event> {
         let (may_follow, is_running) = (self.may_follow(), self.runs_elsewhere());
         let is_settled = self.machine.is_settled();
         let is_being_created = self.machine.is_being_created();
-        tokio::select! {
-            command = self.mail.mailbox.recv() => Event::Command(command),
+        let event = tokio::select! {
+            command = self.mail.mailbox.recv() => Event::Command(command?),
             Some(event) = self.owner_events.recv() => Event::Owner(event),
             Some((number, event)) = self.front_events.recv() => Event::FromOwner(number, event),
             does = self.owner.engine(is_being_created) => Event::Engine(does),
@@ -145,13 +145,13 @@ impl SessionTask {
             event = self.other.event(&self.deps.owners, is_settled) => {
                 Event::OtherOwner(Box::new(event))
             }
-        }
+        };
+        Some(event)
     }
 
     async fn handle(&mut self, event: Event) -> Batch<Reply> {
         match event {
-            Event::Command(None) => Vec::new(),
-            Event::Command(Some(command)) => {
+            Event::Command(command) => {
                 self.mail.ends.read(&command);
                 self.accept(command).await
             }
@@ -444,13 +444,13 @@ impl SessionTask {
     }
 
     /// Closes the session for all its clients, on purpose.
-    pub(super) fn stop(&mut self, reply: Reply) -> Batch<Reply> {
+    fn stop(&mut self, reply: Reply) -> Batch<Reply> {
         self.owner.fronts.notify_stopped();
         self.machine.request(Request::Close(reply))
     }
 
     /// The client has gone. The session stays open for others, and as long as a turn runs.
-    pub(super) fn detach(&mut self) {
+    fn detach(&mut self) {
         self.set_detached(true);
         if self.other.link().is_some() {
             self.leave_owner();
@@ -467,7 +467,7 @@ impl SessionTask {
     }
 
     /// Lets fronts find this task while it owns the session.
-    pub(super) fn update_owner(&mut self) {
+    fn update_owner(&mut self) {
         let fronts = &mut self.owner.fronts;
         let number = fronts.owner();
         match (self.owner.owns(), number) {
@@ -487,7 +487,7 @@ impl SessionTask {
     }
 
     /// A message of a front in another task.
-    pub(super) fn link_command(&mut self, number: u64, command: LinkCommand) -> Batch<Reply> {
+    fn link_command(&mut self, number: u64, command: LinkCommand) -> Batch<Reply> {
         match command {
             LinkCommand::Attach(front, admission) => self.owner.fronts.wait(front, admission),
             LinkCommand::Describe(responds) => self.owner.describe(responds),
@@ -502,7 +502,7 @@ impl SessionTask {
     }
 
     /// Admits the fronts that have come.
-    pub(super) fn admit_fronts(&mut self) {
+    fn admit_fronts(&mut self) {
         if self.owner.fronts.are_waiting() && !self.machine.is_being_created() {
             self.owner.admit_fronts();
             self.front.screen.is_shared = self.owner.fronts.any();
@@ -532,7 +532,7 @@ impl SessionTask {
     }
 
     /// A request of the client, of which others have the session open, too.
-    pub(super) fn among_others(&mut self, request: Request<Reply>) -> Batch<Reply> {
+    fn among_others(&mut self, request: Request<Reply>) -> Batch<Reply> {
         if let Some(refusal) = self.refusal_of(&request) {
             return refuse(request, refusal);
         }
@@ -607,7 +607,7 @@ impl SessionTask {
     }
 
     /// Remembers that the client has sent a prompt, which it is not shown again.
-    pub(super) fn own_prompt(&mut self, message_id: &str) {
+    fn own_prompt(&mut self, message_id: &str) {
         let is_alone = self.other.link().is_none() && !self.owner.fronts.any();
         let is_first = is_alone && !self.machine.has_prompts();
         self.front.own_prompt(message_id, is_first);
@@ -625,7 +625,7 @@ impl SessionTask {
     }
 
     /// Closes a session that no client has open, unless a turn runs.
-    pub(super) fn close_unless_wanted(&mut self) -> Batch<Reply> {
+    fn close_unless_wanted(&mut self) -> Batch<Reply> {
         let fronts = &self.owner.fronts;
         let is_wanted = !fronts.is_detached || fronts.any() || fronts.are_waiting();
         if is_wanted || !self.owner.turns.is_empty() || !self.machine.is_settled() {

@@ -496,11 +496,10 @@ impl SessionTask {
     async fn deliver_answer(
         &mut self,
         reply: Reply,
-        result: Result<Done, Refusal>,
+        mut result: Result<Done, Refusal>,
         note: AnswerNote,
         end: Option<u64>,
     ) {
-        let mut result = result;
         if let Err(refusal) = self.front.send_missed(end).await {
             tracing::warn!(session = %self.owner.id, error = %refusal, "updates cannot be sent yet");
             // A client that gets the end of a turn has been sent all of the turn.
@@ -560,8 +559,7 @@ impl SessionTask {
 
     /// Answers a request, and waits until the answer precedes all later updates: those of a prompt
     /// that was sent without waiting follow it.
-    pub(super) async fn answer(&mut self, reply: Reply, result: Result<Done, Refusal>) {
-        let mut result = result;
+    pub(super) async fn answer(&mut self, reply: Reply, mut result: Result<Done, Refusal>) {
         // A client that has cancelled a request gets that as its answer.
         if reply.cancellation().is_cancelled() && matches!(result, Err(Refusal::Unreachable(_))) {
             result = Err(Refusal::Cancelled);
@@ -681,12 +679,8 @@ impl SessionTask {
         };
         let was_running = std::mem::replace(&mut elsewhere.running, running);
         if running != was_running || shown.last_end.is_some() {
-            let phase = if running {
-                Phase::Running
-            } else {
-                Phase::Idle(shown.last_end)
-            };
-            self.show_state(phase).await;
+            self.show_state(Phase::in_log(running, shown.last_end))
+                .await;
         }
     }
 }

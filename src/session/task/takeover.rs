@@ -27,6 +27,7 @@ use crate::session::reply::Reply;
 use crate::session::request::{AnswerDue, Request};
 use crate::store::{Store, StoreError};
 use crate::sys::blocking;
+use crate::sys::waiter::Waiter;
 
 use super::SessionTask;
 
@@ -225,7 +226,7 @@ impl SessionTask {
             None => CancellationToken::new(),
         };
         let hurried = hurry.clone();
-        let waiter = crate::sys::waiter::Waiter::current().unwrap_or_default();
+        let waiter = Waiter::current().unwrap_or_default();
         let task = tokio::spawn(waiter.scope(async move {
             tokio::select! {
                 found = search => found,
@@ -302,7 +303,10 @@ impl SessionTask {
         }
         let waits = match &command {
             Command::Request(Request::WithdrawPrompt(id), _) => {
-                return self.withdraw_waiting(&id.clone(), command);
+                if let Some(reply) = self.take_waiting_prompt(id) {
+                    return vec![Effect::Answer(reply, Err(Refusal::Cancelled))];
+                }
+                false
             }
             Command::Request(Request::Cancel { .. } | Request::Leave(_), _) => {
                 waits_with_prompt(&self.other.waiting)
@@ -321,15 +325,13 @@ impl SessionTask {
         self.command(command)
     }
 
-    /// The client withdraws a prompt, which may wait here.
-    fn withdraw_waiting(&mut self, id: &str, command: Command) -> Batch<Reply> {
+    /// Takes a prompt out that waits here. Returns its reply.
+    fn take_waiting_prompt(&mut self, id: &str) -> Option<Reply> {
         let is_it = |command: &Command| matches!(command, Command::Request(Request::Prompt { message_id, .. }, _) if message_id == id);
-        let at = self.other.waiting.iter().position(is_it);
-        match at.and_then(|at| self.other.waiting.remove(at)) {
-            Some(Command::Request(Request::Prompt { reply, .. }, _)) => {
-                vec![Effect::Answer(reply, Err(Refusal::Cancelled))]
-            }
-            _ => self.command(command),
+        let at = self.other.waiting.iter().position(is_it)?;
+        match self.other.waiting.remove(at) {
+            Some(Command::Request(Request::Prompt { reply, .. }, _)) => Some(reply),
+            _ => None,
         }
     }
 
@@ -589,8 +591,8 @@ impl SessionTask {
             return self.answer_lost().await;
         }
         if !self.owner.exists() {
-            let mut batch = self.machine.gone();
-            self.perform(mem::take(&mut batch)).await;
+            let batch = self.machine.gone();
+            self.perform(batch).await;
             return self.answer_lost().await;
         }
         if self.other.search.is_none() {

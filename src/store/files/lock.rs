@@ -199,7 +199,7 @@ impl StoreFolder {
             }
             let path = self.layout.hint(&id);
             let hint = self.sys.disk.open_append(&path);
-            if let Err(error) = hint.and_then(|mut hint| hint.append(Holder::ending())) {
+            if let Err(error) = hint.and_then(|mut hint| hint.append_all(Holder::ending())) {
                 tracing::debug!(path = %path.display(), %error, "cannot mark the hint of an ending process");
             }
         }

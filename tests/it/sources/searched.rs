@@ -19,7 +19,7 @@ fn every_word_of_every_conversation_is_found() {
         SOURCES.iter().collect(),
         places(home.path()),
     ));
-    let catalog = Catalog::open(store.clone()).with_tools(sources.clone());
+    let catalog = Catalog::with_tools(store.clone(), Some(sources.clone()));
     sources.scan(&store, &catalog).unwrap();
     while sources.count_some(&catalog).unwrap() {}
     let mut words: BTreeMap<String, BTreeSet<SessionId>> = BTreeMap::new();

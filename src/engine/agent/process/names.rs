@@ -33,7 +33,7 @@ pub(in crate::engine::agent) struct NamesInLogs {
 }
 
 impl NamesInLogs {
-    /// Of an agent that has not reported its name yet.
+    /// The names of an agent that has not reported its name yet.
     pub(in crate::engine::agent) fn new(given: AgentNames) -> Self {
         Self {
             stored: given.name.clone().map(OnceLock::from).unwrap_or_default(),

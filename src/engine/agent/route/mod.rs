@@ -15,8 +15,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use crate::conversation::prompt_blocks;
 use crate::engine::{Block, EngineEvent, Outlet};
-use crate::json::{string_member, text_elements, text_member};
+use crate::json::string_member;
 use crate::protocol::UpdateKind;
 use crate::record::{Kind, OpenSubagents};
 use crate::sys::{SessionId, lock};
@@ -460,8 +461,7 @@ impl SessionRoute {
 
 /// The texts of a prompt, given as the parameters of its request.
 fn prompt_text(params: &str) -> String {
-    let blocks = text_elements(text_member(params, "prompt").unwrap_or_default());
-    let texts = blocks.filter_map(|block| string_member(block, "text"));
+    let texts = prompt_blocks(params).filter_map(|block| string_member(block, "text"));
     texts.collect::<Vec<_>>().join("\n")
 }
 

@@ -9,7 +9,7 @@ use crate::json::text_member;
 use crate::protocol::{UpdateKind, method};
 use crate::record::CurrentSettings;
 
-use crate::engine::agent::members::with_members;
+use crate::json::with_members;
 
 /// The name of the update with the current mode.
 const MODE: &str = UpdateKind::CurrentMode.name();

@@ -18,12 +18,12 @@ use super::replayed_state::ReplayedState;
 use super::restore::{self, Continued, ForkOrigin, Strategy, Task, fork};
 use super::restored::{RestoreMethod, Restored};
 use crate::engine::agent::ids::IdNormalizer;
-use crate::engine::agent::members::with_members;
 use crate::engine::agent::route::SessionRoute;
 use crate::engine::agent::route::settings::{self, AgentSettings};
 use crate::engine::agent::wire::connection::AgentConnection;
 use crate::engine::agent::wire::extensions::for_client;
 use crate::engine::agent::wire::list;
+use crate::json::with_members;
 
 /// A session that the agent has opened.
 struct Restoration {

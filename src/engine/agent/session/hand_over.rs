@@ -11,7 +11,7 @@ use crate::record::Kind;
 use crate::record::header::Implementation;
 
 use super::recall::how_to_get_more;
-use crate::engine::agent::members::with_members;
+use crate::json::with_members;
 
 /// How much of an agent's error is shown, in characters.
 const WORDS: usize = 200;

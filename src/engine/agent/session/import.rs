@@ -10,10 +10,11 @@ use crate::sys::Ids;
 use super::lost::{is_not_found, is_unsupported};
 use super::restore::{self, RouteBy, Task, other_session};
 use super::restored::{RestoreMethod, Restored};
-use crate::engine::agent::members::{with_members, with_session};
+use crate::engine::agent::members::with_session;
 use crate::engine::agent::route::{ImportedHistory, SessionRoute};
 use crate::engine::agent::wire::connection::AgentConnection;
 use crate::engine::agent::wire::list::{self, AgentListing};
+use crate::json::with_members;
 
 /// Opens a session that the agent created without rejoin, and returns its whole history. If the agent
 /// does not have the session, the error says so.

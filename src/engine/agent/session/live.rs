@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
 
+use crate::conversation::prompt_blocks;
 use crate::engine::{Block, Cancel, EngineError, Prompt, PromptEnd, StopReason};
-use crate::json::{string_member, text_elements, text_member, with_string};
+use crate::json::{string_member, text_member, with_string};
 use crate::protocol::method;
 use crate::record::Kind;
 use crate::record::metadata::SYSTEM_PROMPT;
@@ -100,8 +101,7 @@ impl LiveSession {
     /// Whether the turn of a prompt that is about to be sent proves that the agent has the conversation,
     /// which is not known yet. That of a command does not: it may have nothing to show.
     pub(super) fn proves(&self, prompt: &Prompt) -> bool {
-        let blocks = text_member(&prompt.params, "prompt").unwrap_or_default();
-        let text = text_elements(blocks)
+        let text = prompt_blocks(&prompt.params)
             .next()
             .and_then(|block| string_member(block, "text"));
         let is_command = text.is_some_and(|text| text.starts_with('/'));
@@ -321,7 +321,8 @@ impl LiveSession {
     }
 }
 
-/// The workspace and the system prompt of a request, by which it is decided whether an open session must be reopened.
+/// The workspace and the system prompt of a request, by which it is decided whether an open session must
+/// be reopened.
 pub(in crate::engine::agent) fn key(params: &str) -> String {
     let part = |name: &str| match text_member(params, name) {
         None | Some("null" | "[]") => "",

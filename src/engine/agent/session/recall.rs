@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::json::{string_member, text_elements, text_member};
 
 use crate::engine::agent::capabilities::Capabilities;
-use crate::engine::agent::members::with_members;
+use crate::json::with_members;
 
 /// The name of the server, unless the client has given another one that name.
 const NAME: &str = "rejoin";

@@ -19,12 +19,13 @@ use crate::sys::Ids;
 use super::lost::{is_not_found, is_unsupported};
 use super::restored::{RestoreMethod, Restored};
 use crate::engine::agent::ids::IdNormalizer;
-use crate::engine::agent::members::{of_session, with_members, with_session};
+use crate::engine::agent::members::{of_session, with_session};
 use crate::engine::agent::route::SessionRoute;
 use crate::engine::agent::route::settings::AgentSettings;
 use crate::engine::agent::shared_agent::Agent;
 use crate::engine::agent::wire::awaited::Awaited;
 use crate::engine::agent::wire::connection::{AgentConnection, timed_out};
+use crate::json::with_members;
 
 /// The outcome of continuing a session that the agent once had.
 #[derive(Debug)]

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::engine::agent::members::with_members;
 use crate::engine::agent::route::settings;
+use crate::json::with_members;
 
 /// How a session was opened in the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use crate::conversation::prompt_blocks;
 use crate::engine::{Block, EngineEvent};
-use crate::json::{self, string_member};
+use crate::json::string_member;
 use crate::protocol::{Role, UpdateKind};
 use crate::record::Kind;
 use crate::transport::Outcome;
@@ -106,10 +107,9 @@ impl Steering {
     pub(in crate::engine::agent) fn new(route: &Arc<SessionRoute>, id: &str, params: &str) -> Self {
         route.with_normalizer(|normalizer| normalizer.steered(id, params));
         let mut said = Block::default();
-        let mut blocks = json::member_elements(params.as_bytes(), 0, "prompt");
-        while let Some(block) = blocks.as_mut().and_then(json::Parts::element) {
+        for block in prompt_blocks(params) {
             let chunk = UpdateKind::Chunk(Role::User).object();
-            let chunk = chunk.raw("content", &params[block]);
+            let chunk = chunk.raw("content", block);
             said.push(Kind::Output, &chunk.string("messageId", id).end());
         }
         Self {

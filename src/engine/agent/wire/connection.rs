@@ -123,7 +123,7 @@ impl AgentConnection {
         route: &Arc<SessionRoute>,
     ) -> AgentCall {
         self.send(method, params, |id| {
-            self.routes.await_session(id, route);
+            self.routes.add_pending(id, route);
         })
     }
 
@@ -191,7 +191,7 @@ impl AgentConnection {
 
     /// Handles a response of the agent. Returns whether its request is still pending.
     pub(super) fn resolve(&self, id: &str, outcome: Outcome) -> bool {
-        let created = id.parse().ok().and_then(|id| self.routes.take_awaited(id));
+        let created = id.parse().ok().and_then(|id| self.routes.take_pending(id));
         if let (Some(route), Ok(result)) = (created, &outcome) {
             // Messages that follow the response already have their route. Who sent the request finds out
             // if they do not.
@@ -256,7 +256,7 @@ impl AgentConnection {
 impl Drop for AgentCall {
     fn drop(&mut self) {
         self.connection.calls.forget(self.call.id);
-        self.connection.routes.take_awaited(self.call.id);
+        self.connection.routes.take_pending(self.call.id);
     }
 }
 

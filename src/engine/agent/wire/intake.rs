@@ -18,11 +18,11 @@ use super::connection::AgentConnection;
 use super::context_clear;
 use super::extensions::for_client;
 use super::terminal_output;
-use crate::engine::agent::members::with_members;
 use crate::engine::agent::parse::{
     self, AgentMessage, MessageReader, NamedSession, Payload, read, session_of,
 };
 use crate::engine::agent::route::SessionRoute;
+use crate::json::with_members;
 
 /// How much is read at once, in bytes.
 const BLOCK: usize = 256 * 1024;

@@ -155,12 +155,12 @@ impl AgentRoutes {
     }
 
     /// The request with this id creates a session with this route.
-    pub(super) fn await_session(&self, request: u64, route: &Arc<SessionRoute>) {
+    pub(super) fn add_pending(&self, request: u64, route: &Arc<SessionRoute>) {
         lock(&self.pending).insert(request, route.clone());
     }
 
     /// The request with this id has a response, or was given up: then its session has no route.
-    pub(super) fn take_awaited(&self, request: u64) -> Option<Arc<SessionRoute>> {
+    pub(super) fn take_pending(&self, request: u64) -> Option<Arc<SessionRoute>> {
         lock(&self.pending).remove(&request)
     }
 
