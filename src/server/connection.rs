@@ -7,14 +7,14 @@ use crate::engine::upstream::Patience;
 use crate::json::string_member;
 use crate::protocol::ProtocolVersion;
 use crate::protocol::method::{CANCEL_REQUEST, INITIALIZE, SESSION_CANCEL};
-use crate::session::Registry;
+use crate::session::{ConnectionRole, Registry};
 use crate::sys::socket::Closer;
 use crate::sys::waiter::Waiter;
 use crate::transport::{ClientConnection, Incoming, IncomingRequest, Received};
 
 use super::error::{self, Error};
 use super::methods::{self, ConnectionContext, check_repeated, choose_version, client};
-use super::process::{ConnectionRole, Process};
+use super::process::Process;
 use super::serve::stalled;
 use super::shutdown::{
     END_OF_INPUT, END_OF_INPUT_WRAPPED, GRACE, SIGNAL, ShutdownLimits, UnderWay, shutdown,
@@ -56,7 +56,7 @@ pub(super) async fn serve_guest(process: &Process, guest: Guest) {
     let introduced = process.introduce().await;
     let registry = process.begin(wire.clone(), role, version);
     let served = async {
-        let mut connection = Connection::new(&registry);
+        let mut connection = Connection::new(process, &registry);
         if let Some(first) = first {
             connection.message(first).await;
         }
@@ -85,12 +85,13 @@ pub(super) async fn serve_guest(process: &Process, guest: Guest) {
 }
 
 /// Serves messages until the end of input.
-pub(super) async fn serve_messages(registry: &Registry, incoming: Incoming) {
-    Connection::new(registry).serve(incoming).await;
+pub(super) async fn serve_messages(process: &Process, registry: &Registry, incoming: Incoming) {
+    Connection::new(process, registry).serve(incoming).await;
 }
 
 /// A connection and how far its handshake is.
 struct Connection<'a> {
+    process: &'a Process,
     registry: &'a Registry,
     /// `None` before `initialize` has been answered with a result.
     context: Option<ConnectionContext>,
@@ -99,8 +100,9 @@ struct Connection<'a> {
 }
 
 impl<'a> Connection<'a> {
-    fn new(registry: &'a Registry) -> Self {
+    fn new(process: &'a Process, registry: &'a Registry) -> Self {
         Self {
+            process,
             registry,
             context: None,
             has_requests: false,
@@ -196,7 +198,8 @@ impl<'a> Connection<'a> {
             None => {
                 let version = choose_version(&request.params)?;
                 let client = client(&request.params, version);
-                ConnectionContext::new(self.registry.for_client(client), version)
+                let registry = self.registry.for_client(client);
+                ConnectionContext::new(registry, self.process.tools().cloned(), version)
             }
             Some(context) => {
                 if is_initialize {

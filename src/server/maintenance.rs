@@ -40,15 +40,15 @@ pub(super) async fn run_maintenance(process: &Process) {
 
 /// Reads the conversations of other tools that were listed.
 async fn count(process: &Process) {
-    let (Some(sources), Some(catalog)) = (process.sources(), process.catalog()) else {
+    let Some(tools) = process.tools() else {
         return;
     };
     loop {
-        sources.uncounted().await;
+        tools.sources.uncounted().await;
         loop {
             rest(process).await;
-            let (sources, catalog) = (sources.clone(), catalog.clone());
-            match spawn_blocking(move || sources.count_some(&catalog)).await {
+            let tools = tools.clone();
+            match spawn_blocking(move || tools.sources.count_some(&tools.catalog)).await {
                 Ok(Ok(true)) => {}
                 Ok(Ok(false)) | Err(_) => break,
                 Ok(Err(error)) => {

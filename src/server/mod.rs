@@ -11,6 +11,7 @@ mod methods;
 mod process;
 pub mod serve;
 mod shutdown;
+mod tools;
 
 pub use host::{HostError, Keep, host};
 pub use process::{Process, ProcessKind};

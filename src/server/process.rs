@@ -14,8 +14,7 @@ use crate::engine::Engine;
 use crate::engine::upstream::Patience;
 use crate::index::Catalog;
 use crate::protocol::ProtocolVersion;
-use crate::session::{Busy, BusyGuard, Deps, Growth, Owners, Registry};
-use crate::sources::LiveSources;
+use crate::session::{Busy, BusyGuard, ConnectionRole, Deps, Growth, Library, Owners, Registry};
 use crate::store::{Store, place};
 use crate::sys::output::LineOutput;
 use crate::sys::{SessionId, Sys, lock};
@@ -25,6 +24,7 @@ use super::connection::{Guest, serve_guest};
 use super::control::{DescribedClient, ProcessDescription, Stopped};
 use super::serve::{Options, RELEASING};
 use super::shutdown::GRACE;
+use super::tools::ToolSessions;
 
 /// How long the turns of sessions that are stopped may take to end. An agent has 10 s for that.
 const STOPS: Duration = Duration::from_secs(15);
@@ -41,18 +41,13 @@ pub struct Process(Arc<ProcessInner>);
 #[derive(Debug)]
 struct ProcessInner {
     options: Options,
-    sys: Sys,
-    store: Option<Store>,
-    sources: Option<Arc<LiveSources>>,
-    catalog: Option<Arc<Catalog>>,
+    library: Arc<Library>,
+    tools: Option<Arc<ToolSessions>>,
     engine: Arc<dyn Engine>,
     /// The engine of clients of version 1, if the agent of the other one speaks version 2.
     other_engine: OnceLock<Arc<dyn Engine>>,
-    growth: Arc<Growth>,
     /// The pending work of all connections.
     flow: ProcessFlow,
-    owners: Arc<Owners>,
-    closed: Arc<Mutex<BTreeSet<SessionId>>>,
     /// When it began, in the form of the log.
     since: String,
     kind: ProcessKind,
@@ -88,17 +83,6 @@ pub enum ProcessKind {
     Host,
 }
 
-/// The relation between a process and a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ConnectionRole {
-    /// The client has started the process, which ends with the connection.
-    Owner,
-    /// The process goes on without the connection.
-    Guest,
-    /// The process goes on without the connection, and the client only looks on.
-    Observer,
-}
-
 impl Process {
     /// A process that answers prompts with this engine.
     pub fn new(options: Options, sys: Sys, engine: Arc<dyn Engine>, kind: ProcessKind) -> Self {
@@ -121,22 +105,35 @@ impl Process {
             }
             store
         });
-        let sources = options.sources.clone().filter(|_| store.is_some());
+        let sources = options.sources.clone();
         let catalog = store.clone();
-        let catalog = catalog.map(|store| Catalog::with_tools(store, sources.clone()));
+        let catalog = catalog.map(|store| Arc::new(Catalog::with_tools(store, sources.clone())));
+        let tools = match (sources, &store, &catalog) {
+            (Some(sources), Some(store), Some(catalog)) => Some(Arc::new(ToolSessions {
+                sources,
+                store: store.clone(),
+                catalog: catalog.clone(),
+            })),
+            _ => None,
+        };
         let since = sys.clock.now().to_string();
-        Self(Arc::new(ProcessInner {
-            options,
+        let library = Library {
             sys,
             store,
-            sources,
-            catalog: catalog.map(Arc::new),
+            catalog,
+            tools: tools.clone().map(|tools| tools as _),
+            expire_after: options.expire_after,
+            growth: Growth::default(),
+            owners: Arc::default(),
+            closed: Mutex::default(),
+        };
+        Self(Arc::new(ProcessInner {
+            options,
+            library: Arc::new(library),
+            tools,
             engine,
             other_engine: OnceLock::new(),
-            growth: Arc::default(),
             flow: ProcessFlow::default(),
-            owners: Arc::default(),
-            closed: Arc::default(),
             since,
             kind,
             connections: Mutex::default(),
@@ -214,24 +211,15 @@ impl Process {
             agent.connect(wire.clone());
         }
         let registry = Registry::new(Arc::new(Deps {
-            sys: shared.sys.clone(),
-            store: shared.store.clone(),
-            catalog: shared.catalog.clone(),
-            sources: shared.sources.clone(),
+            library: shared.library.clone(),
             engine,
             wire,
+            role,
             replay: options.replay,
-            expire_after: options.expire_after,
-            line_limit: options.line_limit,
             client_timeout: options.client_timeout,
             unstable: options.unstable,
-            growth: shared.growth.clone(),
-            owners: shared.owners.clone(),
-            closed: shared.closed.clone(),
-            shares_engine: role != ConnectionRole::Owner,
-            observes: role == ConnectionRole::Observer,
         }));
-        let since = shared.sys.clock.now().to_string();
+        let since = shared.library.sys.clock.now().to_string();
         lock(&shared.connections).push(ServedConnection {
             registry: registry.clone(),
             since,
@@ -300,7 +288,7 @@ impl Process {
             since: one.since,
             sessions: texts(&one.registry.ids()),
         });
-        let linked = self.0.owners.linked().into_iter();
+        let linked = self.0.library.owners.linked().into_iter();
         let clients = clients.chain(linked.map(|(id, linked)| DescribedClient {
             name: linked.client,
             since: linked.since,
@@ -386,7 +374,7 @@ impl Process {
     pub(super) async fn end(&self, patience: Patience) {
         *lock(&self.0.ends) = true;
         let guests = self.connections();
-        let guests = guests.iter().filter(|one| one.deps().shares_engine);
+        let guests = guests.iter().filter(|one| one.deps().role.shares_engine());
         let guests: Vec<_> = guests.collect();
         for guest in &guests {
             guest.end();
@@ -434,24 +422,24 @@ impl Process {
     }
 
     pub(super) fn sys(&self) -> &Sys {
-        &self.0.sys
+        &self.0.library.sys
     }
 
     pub(super) fn store(&self) -> Option<&Store> {
-        self.0.store.as_ref()
+        self.0.library.store.as_ref()
     }
 
-    pub(super) fn sources(&self) -> Option<&Arc<LiveSources>> {
-        self.0.sources.as_ref()
+    pub(super) fn tools(&self) -> Option<&Arc<ToolSessions>> {
+        self.0.tools.as_ref()
     }
 
     /// The sessions that it has, for clients elsewhere.
     pub(super) fn owners(&self) -> &Owners {
-        &self.0.owners
+        &self.0.library.owners
     }
 
     pub(super) fn catalog(&self) -> Option<&Arc<Catalog>> {
-        self.0.catalog.as_ref()
+        self.0.library.catalog.as_ref()
     }
 
     /// The engine for a client of this version: an agent speaks one with all its clients, and one that

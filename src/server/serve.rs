@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::engine::upstream::Patience;
-use crate::session::ReplayPolicy;
+use crate::session::{ConnectionRole, ReplayPolicy};
 use crate::sources::LiveSources;
 use crate::store::Durability;
 use crate::sys::Sys;
@@ -17,7 +17,7 @@ use crate::transport::{LINE_LIMIT, Writer};
 use super::connection::{end_at_end_of_input, end_on_signal, serve_messages};
 use super::listen::listen;
 use super::maintenance::{clean_up_at_the_end, run_maintenance};
-use super::process::{ConnectionRole, Process, ProcessKind};
+use super::process::{Process, ProcessKind};
 use super::shutdown::GRACE;
 
 /// How long a client may read nothing, after its own end of input, before it counts as gone: it may
@@ -104,7 +104,7 @@ pub async fn serve(
     let (wire, incoming) = process.connect(input, output)?;
     let registry = process.begin(wire.clone(), ConnectionRole::Owner, None);
     let connection = async {
-        serve_messages(&registry, incoming).await;
+        serve_messages(&process, &registry, incoming).await;
         end_at_end_of_input(&registry).await;
         wire.writer.written().await.ok();
     };

@@ -16,6 +16,7 @@ mod owner;
 mod task;
 
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -28,11 +29,10 @@ pub use request::{AnswerDue, Request};
 
 use crate::engine::{ClientCapabilities, Engine};
 use crate::history::{has_aged, long_before};
-use crate::index::{Catalog, ListError};
+use crate::index::Catalog;
 use crate::protocol::ClientView;
 use crate::record::header::Implementation;
 use crate::replay::Options;
-use crate::sources::LiveSources;
 use crate::store::Store;
 use crate::sys::{SessionId, Sys, blocking, lock};
 use crate::transport::ClientConnection;
@@ -40,41 +40,75 @@ use crate::transport::ClientConnection;
 /// How many closed sessions without a log are remembered.
 const CLOSED: usize = 10_000;
 
-/// The dependencies that all sessions of a connection share.
+/// The sessions of a process: where they are kept, and which of them are open here. All connections
+/// share it.
 #[derive(Debug)]
-pub struct Deps {
+pub struct Library {
     /// Clock, ids, disk.
     pub sys: Sys,
     /// Where logs are kept; `None` keeps sessions in memory.
     pub store: Option<Store>,
     /// The catalog of the store.
     pub catalog: Option<Arc<Catalog>>,
-    /// The tools whose conversations are listed, too.
-    pub sources: Option<Arc<LiveSources>>,
+    /// The tools whose conversations become sessions when they are opened.
+    pub tools: Option<Arc<dyn ListedTools>>,
+    /// After how long without a prompt sessions expire; `None` if they never do.
+    pub expire_after: Option<Duration>,
+    /// Notifies of sessions that other processes write to.
+    pub growth: Growth,
+    /// The sessions that are open here, for clients elsewhere.
+    pub owners: Arc<Owners>,
+    /// Sessions without a log that were closed, so that closing them again is no error.
+    pub closed: Mutex<BTreeSet<SessionId>>,
+}
+
+/// The dependencies that all sessions of a connection share.
+#[derive(Debug)]
+pub struct Deps {
+    /// The sessions of the process.
+    pub library: Arc<Library>,
     /// Answers prompts.
     pub engine: Arc<dyn Engine>,
     /// The client's end.
     pub wire: Arc<ClientConnection>,
+    /// The relation between the client and the process.
+    pub role: ConnectionRole,
     /// How histories are replayed.
     pub replay: ReplayPolicy,
-    /// After how long without a prompt sessions expire; `None` if they never do.
-    pub expire_after: Option<Duration>,
-    /// The longest line that the client may send, in bytes: what it could send it can get back.
-    pub line_limit: usize,
     /// How long the client may take for a request of an engine; without a limit if `None`.
     pub client_timeout: Option<Duration>,
     /// Whether methods are served that the protocol calls unstable.
     pub unstable: bool,
-    /// Notifies of sessions that other processes write to.
-    pub growth: Arc<Growth>,
-    /// The sessions that this process has, for clients elsewhere.
-    pub owners: Arc<Owners>,
-    /// Sessions without a log that were closed, so that closing them again is no error.
-    pub closed: Arc<Mutex<BTreeSet<SessionId>>>,
+}
+
+/// The relation between a process and a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectionRole {
+    /// The client has started the process, which ends with the connection.
+    Owner,
+    /// The process goes on without the connection.
+    Guest,
+    /// The process goes on without the connection, and the client only looks on.
+    Observer,
+}
+
+impl ConnectionRole {
     /// Whether the engine serves other connections, too, so that it does not end with this one.
-    pub shares_engine: bool,
+    pub fn shares_engine(self) -> bool {
+        self != Self::Owner
+    }
+
     /// Whether the client only looks on, and is asked nothing.
-    pub observes: bool,
+    pub fn observes(self) -> bool {
+        self == Self::Observer
+    }
+}
+
+/// Other tools whose conversations are listed with the sessions of the store.
+pub trait ListedTools: Debug + Send + Sync {
+    /// Makes a conversation a session of the store if it is not one yet; if it is, adds what the tool
+    /// has added since. Takes as long as reading it.
+    fn follow(&self, id: &SessionId);
 }
 
 /// The client of a connection.
@@ -102,7 +136,7 @@ impl Client {
     }
 }
 
-impl Deps {
+impl Library {
     /// Sessions that were last used before this time have expired. In the form of
     /// [`Timestamp`](crate::sys::Timestamp)'s `Display`; `None` if they never expire.
     pub fn expired_before(&self) -> Option<String> {
@@ -119,32 +153,6 @@ impl Deps {
         known.is_some_and(|summary| has_aged(&summary, &before))
     }
 
-    /// Brings the conversations of other tools in the catalog up to date, unless that was done within
-    /// this time.
-    pub fn scan_tools(&self, again_after: Duration) -> Result<(), ListError> {
-        match (&self.sources, &self.store, &self.catalog) {
-            (Some(sources), Some(store), Some(catalog)) => {
-                sources.scan_again_after(again_after, store, catalog)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Makes a conversation of another tool a session of the store if it is not one yet; if it is,
-    /// adds what the tool has added since. Takes as long as reading it.
-    pub fn follow_tool(&self, id: &SessionId) {
-        if let (Some(sources), Some(store), Some(catalog)) =
-            (&self.sources, &self.store, &self.catalog)
-        {
-            sources.follow_logged(store, catalog, id);
-        }
-    }
-
-    /// Whether clients are sent the ids that the wrapped agent has for a session.
-    pub fn offers_aliases(&self) -> bool {
-        self.unstable && self.store.is_some() && self.engine.wraps_agent()
-    }
-
     fn close_in_memory(&self, id: &SessionId) {
         let mut closed = lock(&self.closed);
         closed.insert(id.clone());
@@ -156,6 +164,13 @@ impl Deps {
 
     fn closed_in_memory(&self, id: &SessionId) -> bool {
         lock(&self.closed).contains(id)
+    }
+}
+
+impl Deps {
+    /// Whether clients are sent the ids that the wrapped agent has for a session.
+    pub fn offers_aliases(&self) -> bool {
+        self.unstable && self.library.store.is_some() && self.engine.wraps_agent()
     }
 }
 
@@ -188,7 +203,7 @@ impl ReplayPolicy {
     fn for_all(self, deps: &Deps, client: &Client) -> Options {
         Options {
             exact: self.exact,
-            message_limit: deps.line_limit.saturating_add(AROUND),
+            message_limit: deps.wire.line_limit.saturating_add(AROUND),
             hide_subagents: !client.shows_subagents,
             clip: self.clip,
             ..Options::default()

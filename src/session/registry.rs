@@ -143,7 +143,7 @@ impl Registry {
 
     /// The client sends no more, so its sessions are about to be released.
     pub fn end(&self) {
-        if let Some(store) = &self.shared.deps.store {
+        if let Some(store) = &self.shared.deps.library.store {
             blocking(|| store.ending());
         }
         self.shared.ending.cancel();

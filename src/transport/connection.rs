@@ -35,6 +35,8 @@ pub struct ClientConnection {
     pub outgoing: OutgoingRequests,
     /// The limits of pending work.
     pub flow: Flow,
+    /// The longest line that the client may send, in bytes: what it could send it can get back.
+    pub line_limit: usize,
     /// Whether the client's input has ended, even if not all of it is handled.
     ended: watch::Sender<bool>,
 }
@@ -57,6 +59,7 @@ pub fn connect(
         writer,
         outgoing: OutgoingRequests::default(),
         flow: process.connection(line_limit),
+        line_limit,
         ended: watch::Sender::new(false),
     });
     let ended = wire.ended.clone();

@@ -125,11 +125,17 @@ pub(super) async fn list(
     };
     let place = place.ok_or_else(invalid_cursor)?;
     let names = agent.names();
-    let theirs = theirs(deps.catalog.as_ref(), &names, agent, &request, &place);
+    let theirs = theirs(
+        deps.library.catalog.as_ref(),
+        &names,
+        agent,
+        &request,
+        &place,
+    );
     let ours = ours(deps, &request, &place);
     let (ours, theirs) = tokio::join!(ours, theirs);
     let merged = merge(&request, place, ours?, theirs);
-    let catalog = deps.catalog.as_deref();
+    let catalog = deps.library.catalog.as_deref();
     Ok(blocking(|| merged.result(catalog, &request.form)))
 }
 
@@ -147,7 +153,7 @@ async fn ours(
     if done && !request.counted {
         return Ok(SessionPage::default());
     }
-    let Some(catalog) = deps.catalog.clone() else {
+    let Some(catalog) = deps.library.catalog.clone() else {
         return Ok(SessionPage::empty());
     };
     let (filter, limit) = (request.filter.clone(), request.limit);

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use crate::index::{Filter, Listed};
 use crate::record::{ActivityState as Activity, OpenTurns};
+use crate::server::tools::ToolSessions;
 use crate::session::Registry;
 use crate::sys::{SessionId, Watch, blocking, lock};
 
@@ -40,11 +41,13 @@ const MOST_HINTS: usize = 64;
 const HINTED_FOR: Duration = Duration::from_mins(10);
 
 /// The changes that one connection is notified of. Clones share them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct ListChanges(Arc<ListChangesInner>);
 
 #[derive(Debug, Default)]
 struct ListChangesInner {
+    /// The other tools whose conversations are listed.
+    tools: Option<Arc<ToolSessions>>,
     state: Mutex<ListChangesState>,
     /// Notified when a change waits.
     wake: Notify,
@@ -104,6 +107,14 @@ pub(super) struct Hint {
 }
 
 impl ListChanges {
+    /// No changes, in lists that have the conversations of these tools, too.
+    pub(super) fn new(tools: Option<Arc<ToolSessions>>) -> Self {
+        Self(Arc::new(ListChangesInner {
+            tools,
+            ..ListChangesInner::default()
+        }))
+    }
+
     /// Subscribes to changes of this list. Returns the subscription's id; none if there are too
     /// many.
     pub(super) fn subscribe(
@@ -195,16 +206,16 @@ impl ListChanges {
             return;
         }
         self.watch(registry);
-        if let Some(catalog) = &registry.deps().catalog {
+        if let Some(catalog) = &registry.deps().library.catalog {
             let changes = self.clone();
             catalog.observe(Some(Box::new(move |id| changes.note(Some(id.clone())))));
         }
         let notices = Notices::new(self.clone(), registry.clone());
-        let registry = registry.clone();
+        let tools = self.0.tools.clone();
         tokio::spawn(async move {
             tokio::select! {
                 () = notices.run() => {}
-                () = tool_changes::follow(registry) => {}
+                () = tool_changes::follow(tools) => {}
             }
         });
     }
@@ -213,7 +224,7 @@ impl ListChanges {
     /// can do that.
     pub(super) fn watch(&self, registry: &Registry) -> bool {
         let changes = self.clone();
-        let store = registry.deps().store.as_ref();
+        let store = registry.deps().library.store.as_ref();
         let watch = store.and_then(|store| {
             let watch = blocking(|| store.watch(move |id| changes.note(id)));
             let failed = |error| tracing::info!(%error, "changes by other processes are seen late");
@@ -245,7 +256,7 @@ impl ListChanges {
         drop(state);
         // Outside of the lock, for which the thread of the watch may be waiting.
         drop(ended);
-        if let Some(catalog) = &registry.deps().catalog {
+        if let Some(catalog) = &registry.deps().library.catalog {
             catalog.observe(None);
         }
         true
@@ -360,7 +371,7 @@ mod tests {
     use crate::sys::ids::RandomIds;
 
     fn subscribed() -> ListChanges {
-        let changes = ListChanges::default();
+        let changes = ListChanges::new(None);
         let subscription = Subscription {
             scope: Filter::default(),
             form: RowForm::default(),
@@ -387,7 +398,7 @@ mod tests {
 
     #[test]
     fn nothing_waits_without_a_subscription() {
-        let changes = ListChanges::default();
+        let changes = ListChanges::new(None);
         changes.note(Some(RandomIds.session()));
         changes.note(None);
         let state = changes.lock();

@@ -8,6 +8,7 @@ use crate::index::{Catalog, ListError, Summary};
 use crate::protocol::ProtocolVersion;
 use crate::protocol::error::ErrorReader;
 use crate::server::error::{self, Error, ErrorForm};
+use crate::server::tools::ToolSessions;
 use crate::session::{Deps, Refusal, Registry};
 use crate::sys::{SessionId, blocking, lock, with_causes};
 use crate::transport::Responder;
@@ -26,6 +27,8 @@ pub(in crate::server) struct ConnectionContext(Arc<ConnectionInner>);
 #[derive(Debug)]
 struct ConnectionInner {
     registry: Registry,
+    /// The other tools whose conversations are listed.
+    tools: Option<Arc<ToolSessions>>,
     error_form: ErrorForm,
     /// The changes in lists that the client is notified of.
     changes: ListChanges,
@@ -35,7 +38,11 @@ struct ConnectionInner {
 
 impl ConnectionContext {
     /// A connection that serves these sessions in this version.
-    pub(in crate::server) fn new(registry: Registry, version: ProtocolVersion) -> Self {
+    pub(in crate::server) fn new(
+        registry: Registry,
+        tools: Option<Arc<ToolSessions>>,
+        version: ProtocolVersion,
+    ) -> Self {
         let reader = registry.client().name().map(ErrorReader::of_client);
         let error_form = ErrorForm {
             version,
@@ -44,7 +51,8 @@ impl ConnectionContext {
         Self(Arc::new(ConnectionInner {
             registry,
             error_form,
-            changes: ListChanges::default(),
+            changes: ListChanges::new(tools.clone()),
+            tools,
             names: Mutex::default(),
         }))
     }
@@ -60,6 +68,11 @@ impl ConnectionContext {
     /// The form of the errors that the client gets.
     pub(in crate::server) fn error_form(&self) -> ErrorForm {
         self.0.error_form
+    }
+
+    /// The other tools whose conversations are listed, if there are any.
+    pub(super) fn tools(&self) -> Option<Arc<ToolSessions>> {
+        self.0.tools.clone()
     }
 
     pub(super) fn changes(&self) -> &ListChanges {
@@ -109,7 +122,7 @@ impl ConnectionContext {
 
     /// Whether there is a store.
     pub(super) fn is_persistent(&self) -> bool {
-        self.deps().store.is_some()
+        self.deps().library.store.is_some()
     }
 
     /// The session that the client knows by this name on this connection. The agent's ids may look
@@ -154,16 +167,16 @@ impl ConnectionContext {
     /// for another agent's, and opening it reports the failure.
     pub(super) fn is_stored(&self, id: &SessionId) -> bool {
         let deps = self.deps();
-        let store = deps.store.as_ref();
+        let store = deps.library.store.as_ref();
         let is_of_tool =
             |catalog: &Arc<Catalog>| catalog.tool_files().is_listed(id).unwrap_or(false);
         store.is_some_and(|store| blocking(|| store.exists(id)).unwrap_or(true))
-            || blocking(|| deps.catalog.as_ref().is_some_and(is_of_tool))
+            || blocking(|| deps.library.catalog.as_ref().is_some_and(is_of_tool))
     }
 
     /// Whether this is the id of a session that was created here, and is in the trash.
     pub(super) fn is_deleted(&self, name: &str) -> bool {
-        let store = self.deps().store.as_ref();
+        let store = self.deps().library.store.as_ref();
         let (Some(store), Some(id)) = (store, SessionId::parse(name)) else {
             return false;
         };
@@ -187,7 +200,7 @@ impl ConnectionContext {
         let Some(id) = id_of_agents_session(&agent, name) else {
             return Ok(None);
         };
-        let (Some(store), Some(catalog)) = (&deps.store, &deps.catalog) else {
+        let (Some(store), Some(catalog)) = (&deps.library.store, &deps.library.catalog) else {
             return Ok(None);
         };
         let wraps = self.wraps_agent();
@@ -243,7 +256,11 @@ impl ConnectionContext {
     /// are offered, always the same one.
     pub(super) fn answered_as(&self, name: String, id: &SessionId) -> String {
         let deps = self.deps();
-        let catalog = deps.catalog.as_ref().filter(|_| deps.offers_aliases());
+        let catalog = deps
+            .library
+            .catalog
+            .as_ref()
+            .filter(|_| deps.offers_aliases());
         let summary = catalog.and_then(|catalog| blocking(|| catalog.find(id)));
         match summary {
             Some(summary) => client_id(id, &summary, &deps.engine.agent_names()).to_owned(),

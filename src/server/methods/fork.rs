@@ -53,7 +53,7 @@ pub(super) fn serve(context: &ConnectionContext, params: &str) -> Result<Request
         return Err(error::unknown_message(&config.name));
     }
     let (source, import) = find(context, &config.name)?;
-    let id = context.deps().sys.ids.session();
+    let id = context.deps().library.sys.ids.session();
     let from = config.clone();
     config.name = id.to_string();
     let (name, source_name) = (config.name.clone(), from.name.clone());

@@ -11,7 +11,8 @@ use crate::history::query::{Begin, TurnsQuery};
 use crate::history::{TurnsError, count, page};
 use crate::json::string_member;
 use crate::server::error::{self, Error};
-use crate::session::{Deps, Refusal, Registry, Reply, Request as SessionRequest};
+use crate::server::tools::ToolSessions;
+use crate::session::{Deps, ListedTools, Refusal, Registry, Reply, Request as SessionRequest};
 use crate::store::LogReader;
 use crate::sys::SessionId;
 use crate::transport::{IncomingRequest, Load};
@@ -38,7 +39,7 @@ pub(super) fn serve(
     } else {
         context.answered_as(params.session_id, &id)
     };
-    let registry = context.registry().clone();
+    let (registry, tools) = (context.registry().clone(), context.tools());
     let cancellation = request.responder.cancellation();
     Ok(RequestAction::Later(Box::pin(async move {
         // Earlier requests have at least begun.
@@ -62,6 +63,7 @@ pub(super) fn serve(
         let read = tokio::task::spawn_blocking(move || {
             let session = SessionReading {
                 deps: &deps,
+                tools: tools.as_deref(),
                 id: &id,
                 name: &name,
                 cancelled: &|| cancellation.is_cancelled() || wire.writer.is_gone(),
@@ -119,6 +121,8 @@ async fn folder(deps: &Deps, name: &str) -> Option<String> {
 /// A session that is being read.
 pub(super) struct SessionReading<'a> {
     pub(super) deps: &'a Deps,
+    /// The other tools whose conversations are listed.
+    pub(super) tools: Option<&'a ToolSessions>,
     pub(super) id: &'a SessionId,
     /// Its name for the client.
     pub(super) name: &'a str,
@@ -131,8 +135,10 @@ impl SessionReading<'_> {
         if (self.cancelled)() {
             return Err(self.refused(Refusal::Cancelled));
         }
-        self.deps.follow_tool(self.id);
-        if self.deps.has_expired(self.id) {
+        if let Some(tools) = self.tools {
+            tools.follow(self.id);
+        }
+        if self.deps.library.has_expired(self.id) {
             return Err(self.refused(Refusal::NotFound));
         }
         match wanted {
@@ -147,13 +153,13 @@ impl SessionReading<'_> {
     }
 
     pub(super) fn log(&self) -> Result<LogReader, Refusal> {
-        let store = self.deps.store.as_ref().ok_or(Refusal::NotFound)?;
+        let store = self.deps.library.store.as_ref().ok_or(Refusal::NotFound)?;
         Ok(store.read(self.id)?)
     }
 
     /// The members that each result has.
     pub(super) fn session(&self) -> Map<String, Value> {
-        let catalog = self.deps.catalog.as_ref();
+        let catalog = self.deps.library.catalog.as_ref();
         let mut session = Map::new();
         session.insert("sessionId".to_owned(), self.name.into());
         if let Some(summary) = catalog.and_then(|catalog| catalog.find(self.id)) {
@@ -177,7 +183,7 @@ impl SessionReading<'_> {
             }
         };
         let limit = query.limit.unwrap_or(usize::MAX);
-        let longest = self.deps.line_limit;
+        let longest = self.deps.wire.line_limit;
         let before = before_text(self.session(), "turns");
         let mut log = self.log()?;
         let page = page(&mut log, begin, limit, longest, before, self.cancelled);

@@ -88,7 +88,7 @@ impl SessionReading<'_> {
     /// the tool that has the conversation.
     pub(super) fn call(&self, id: &str) -> Result<String, Error> {
         let mut log = self.log().map_err(|refusal| self.refused(refusal))?;
-        let call = one_call(&mut log, id, self.deps.line_limit, self.cancelled);
+        let call = one_call(&mut log, id, self.deps.wire.line_limit, self.cancelled);
         let call = call.map_err(|error| self.refused(stopped(error)))?;
         let call = call.ok_or_else(|| {
             error::invalid_params("`toolCallId` is not the id of a tool call of this session")
@@ -97,8 +97,8 @@ impl SessionReading<'_> {
         if call.truncated {
             session.insert("truncated".to_owned(), true.into());
         }
-        if let (Some(sources), Some(catalog)) = (&self.deps.sources, &self.deps.catalog) {
-            let records = sources.records_of_call(catalog, self.id, id);
+        if let Some(tools) = self.tools {
+            let records = tools.sources.records_of_call(&tools.catalog, self.id, id);
             let records = records.unwrap_or_else(|error| {
                 let error = with_causes(&error);
                 tracing::warn!(session = %self.id, error, "cannot read the file of another tool");
@@ -117,10 +117,9 @@ impl SessionReading<'_> {
 
     /// A part of the file in which another tool keeps the conversation.
     pub(super) fn part(&self, offset: u64, length: usize) -> Result<String, Error> {
-        let part = match (&self.deps.sources, &self.deps.catalog) {
-            (Some(sources), Some(catalog)) => sources.part(catalog, self.id, offset, length),
-            _ => Ok(None),
-        };
+        let part = self.tools.map_or(Ok(None), |tools| {
+            tools.sources.part(&tools.catalog, self.id, offset, length)
+        });
         let failed = |error: ImportError| error::storage_failed(with_causes(&error));
         let part = part.map_err(failed)?.ok_or_else(|| {
             error::invalid_params("`raw`: no tool that is listed has this conversation in a file")

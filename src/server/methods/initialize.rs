@@ -112,7 +112,9 @@ pub(in crate::server) async fn initialize(
 ) -> bool {
     let version = context.version();
     let deps = context.deps();
-    if let (Some(store), Some(identity)) = (&deps.store, &context.registry().client().identity) {
+    if let (Some(store), Some(identity)) =
+        (&deps.library.store, &context.registry().client().identity)
+    {
         store.serves(&identity.name);
     }
     let own = own_result(deps, version);
@@ -190,7 +192,7 @@ pub(in crate::server) fn client(params: &str, version: ProtocolVersion) -> Clien
 }
 
 fn own_result(deps: &Deps, version: ProtocolVersion) -> Value {
-    let (persistent, unstable) = (deps.store.is_some(), deps.unstable);
+    let (persistent, unstable) = (deps.library.store.is_some(), deps.unstable);
     match version {
         ProtocolVersion::V1 => {
             let mut own = json!({
@@ -220,7 +222,7 @@ async fn ask_agent(
     introduction: Introduction,
 ) -> InitializeOutcome {
     let mut answer = agent.initialize(introduction);
-    if deps.shares_engine {
+    if deps.role.shares_engine() {
         return answer.await;
     }
     let gone = async {
@@ -237,7 +239,7 @@ async fn ask_agent(
 
 /// The agent's result in the client's version, with what rejoin adds. `own` is our own result.
 fn with_agent(deps: &Deps, version: ProtocolVersion, agents: &str, own: &Value) -> String {
-    let is_persistent = deps.store.is_some();
+    let is_persistent = deps.library.store.is_some();
     match version {
         ProtocolVersion::V1 => merge(agents, own, is_persistent),
         ProtocolVersion::V2 if deps.engine.is_native() => {

@@ -15,6 +15,7 @@ use crate::index::{Archived, Filter, ListError, Order};
 use crate::json::{self, Members};
 use crate::protocol::{ProtocolVersion, jetbrains};
 use crate::server::error::{self, Error};
+use crate::server::tools::ToolSessions;
 use crate::session::{Deps, Registry};
 use crate::store::StoreError;
 use crate::sys::worktrees::counterparts;
@@ -81,6 +82,7 @@ pub(super) struct Listing {
     order: Order,
     archived: Archived,
     query: ListQuery,
+    tools: Option<Arc<ToolSessions>>,
 }
 
 impl Listing {
@@ -121,6 +123,7 @@ impl Listing {
             archived: archive_filter(archived)?,
             query,
             form,
+            tools: context.tools(),
         })
     }
 
@@ -134,7 +137,7 @@ impl Listing {
             order: self.order,
             archived: self.archived,
             search: self.query.search.clone(),
-            since: deps.expired_before(),
+            since: deps.library.expired_before(),
         }
     }
 
@@ -149,7 +152,8 @@ impl Listing {
         } else {
             begun.await;
         }
-        let is_complete = self.cursor.is_some() || look_at_sources(&deps, Duration::ZERO).await;
+        let is_complete =
+            self.cursor.is_some() || look_at_tools(self.tools.clone(), Duration::ZERO).await;
         // The page is in memory until it is written.
         let room = match deps.wire.flow.read(Load::Light).await {
             Ok(room) => room,
@@ -167,7 +171,7 @@ impl Listing {
         let only = filter.archived == Archived::Only;
         let own_only = only || query.offset.is_some();
         // Without a store, none of them can be opened.
-        let own_only = own_only || deps.store.is_none();
+        let own_only = own_only || deps.library.store.is_none();
         let agent = deps.engine.upstream().filter(|_| !own_only);
         let page = if let Some(agent) = agent {
             let request = agent_list::ListRequest {
@@ -192,12 +196,11 @@ impl Listing {
 
 /// Brings the conversations of other tools up to date, unless that was done within this time. Returns
 /// whether they are. If it takes long, it goes on while the list is answered with what is known.
-pub(super) async fn look_at_sources(deps: &Arc<Deps>, again_after: Duration) -> bool {
-    let deps = deps.clone();
-    if deps.sources.is_none() {
+pub(super) async fn look_at_tools(tools: Option<Arc<ToolSessions>>, again_after: Duration) -> bool {
+    let Some(tools) = tools else {
         return true;
-    }
-    let scan = tokio::task::spawn_blocking(move || deps.scan_tools(again_after));
+    };
+    let scan = tokio::task::spawn_blocking(move || tools.scan(again_after));
     match timeout(LOOK, scan).await {
         Ok(Ok(Ok(()))) => return true,
         Ok(Ok(Err(error))) => tracing::warn!(%error, "cannot list conversations of other tools"),
@@ -224,7 +227,7 @@ fn archive_filter(request: Option<ArchivedParam>) -> Result<Archived, Error> {
 
 /// The counterparts of a folder in the other worktrees of its repository, if a folder is given.
 fn worktrees(deps: &Deps, cwd: Option<&str>) -> Option<Vec<String>> {
-    let disk = &*deps.sys.disk;
+    let disk = &*deps.library.sys.disk;
     cwd.map(|cwd| blocking(|| counterparts(disk, Path::new(cwd))))
 }
 
@@ -236,7 +239,7 @@ async fn own_page(
     query: ListQuery,
     form: RowForm,
 ) -> Result<Value, Error> {
-    let Some(catalog) = deps.catalog.clone() else {
+    let Some(catalog) = deps.library.catalog.clone() else {
         return Ok(json!({ "sessions": [] }));
     };
     let offers_aliases = deps.offers_aliases();

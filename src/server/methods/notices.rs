@@ -131,7 +131,9 @@ impl Notices {
     /// not report, such as those of other machines.
     async fn check(&mut self) {
         let deps = self.registry.deps().clone();
-        let (Some(store), Some(catalog)) = (deps.store.clone(), deps.catalog.clone()) else {
+        let (Some(store), Some(catalog)) =
+            (deps.library.store.clone(), deps.library.catalog.clone())
+        else {
             return;
         };
         let found = spawn_blocking(move || (store.folder_changed().ok(), catalog.behind()));
@@ -201,11 +203,11 @@ impl Notices {
 
     async fn look(&self, ids: Vec<SessionId>) -> Result<Vec<Looked>, ListError> {
         let deps = self.registry.deps().clone();
-        let Some(catalog) = deps.catalog.clone() else {
+        let Some(catalog) = deps.library.catalog.clone() else {
             return Ok(Vec::new());
         };
         let looked = spawn_blocking(move || {
-            let seen = catalog.look(&ids, deps.expired_before())?;
+            let seen = catalog.look(&ids, deps.library.expired_before())?;
             let looked = seen.into_iter().map(|(id, seen)| {
                 let activity = match &seen {
                     ObservedSession::Listed(listed) => catalog.state(listed),
@@ -264,7 +266,7 @@ impl Notices {
             let Some(subscription) = subscriptions.get(name) else {
                 continue;
             };
-            let catalog = self.registry.deps().catalog.clone();
+            let catalog = self.registry.deps().library.catalog.clone();
             let (form, name) = (subscription.form.clone(), name.clone());
             let is_current = self.changes.lock().subscriptions.contains_key(&name);
             let method = form.names.changes();
@@ -278,7 +280,7 @@ impl Notices {
     /// The subscriptions, with the worktrees that there are now.
     async fn scopes(&self) -> BTreeMap<String, Subscription> {
         let mut subscriptions = self.changes.lock().subscriptions.clone();
-        let disk = self.registry.deps().sys.disk.clone();
+        let disk = self.registry.deps().library.sys.disk.clone();
         let looked = spawn_blocking(move || {
             for subscription in subscriptions.values_mut() {
                 refresh(&*disk, &mut subscription.scope);

@@ -18,7 +18,7 @@ use super::workspace::{McpServersRule, existing, fresh};
 /// Creates a session.
 pub(super) fn new(context: &ConnectionContext, params: &str) -> Result<RequestAction, Error> {
     let mut config = fresh(params, context.servers(McpServersRule::Required))?;
-    let id = context.deps().sys.ids.session();
+    let id = context.deps().library.sys.ids.session();
     config.name = id.to_string();
     let name = config.name.clone();
     Ok(RequestAction::session(id, name, |reply| {

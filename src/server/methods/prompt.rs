@@ -25,7 +25,7 @@ pub(super) fn serve(
 ) -> Result<RequestAction, Error> {
     let (name, params) = decode_prompt(&request.params, context.wraps_agent())?;
     let id = context.find(&name)?;
-    let message_id = context.deps().sys.ids.message();
+    let message_id = context.deps().library.sys.ids.message();
     let (registry, session, message) = (context.registry().clone(), id.clone(), message_id.clone());
     request.responder.on_cancel(move || {
         registry.send(&session, SessionRequest::WithdrawPrompt(message));

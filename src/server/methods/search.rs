@@ -16,7 +16,7 @@ use crate::transport::{IncomingRequest, Load};
 
 use super::action::RequestAction;
 use super::context::{ConnectionContext, client_id};
-use super::list::{list_error, look_at_sources};
+use super::list::{list_error, look_at_tools};
 use super::params::{Integer, decode};
 use super::workspace::absolute;
 
@@ -67,13 +67,13 @@ pub(super) fn serve(
     let mut params = decode::<Params>(&request.params)?;
     let cursor = params.cursor.take();
     let query = query(context, params)?;
-    let registry = context.registry().clone();
+    let (registry, tools) = (context.registry().clone(), context.tools());
     let cancellation = request.responder.cancellation();
     Ok(RequestAction::Later(Box::pin(async move {
         // The search covers what earlier requests did.
         registry.barrier().await;
         let deps = registry.deps().clone();
-        let all_known = look_at_sources(&deps, LOOK_AGAIN).await;
+        let all_known = look_at_tools(tools, LOOK_AGAIN).await;
         let cancelled = || Err(error::refused("", Refusal::Cancelled));
         let room = tokio::select! {
             room = deps.wire.flow.read(Load::Light) => room,
@@ -202,10 +202,10 @@ fn page(
     cursor: Option<&str>,
     cancelled: &(dyn Fn() -> bool + Sync),
 ) -> Result<Value, HitsError> {
-    let Some(catalog) = &deps.catalog else {
+    let Some(catalog) = &deps.library.catalog else {
         return Ok(json!({ "hits": [], "complete": true }));
     };
-    query.sessions.since = deps.expired_before();
+    query.sessions.since = deps.library.expired_before();
     let page = catalog.hits(&query, cursor, cancelled)?;
     if !page.complete {
         Catalog::read_words_in_background(catalog);

@@ -92,7 +92,7 @@ fn subscribe(context: &ConnectionContext, params: &str) -> Result<RequestAction,
     let changes = context.changes().clone();
     Ok(RequestAction::Held(Box::pin(async move {
         let hold = changes.hold(None);
-        let disk = registry.deps().sys.disk.clone();
+        let disk = registry.deps().library.sys.disk.clone();
         let folder = cwd.clone();
         let worktrees = tokio::task::spawn_blocking(move || counterparts(&*disk, folder.as_ref()));
         let scope = Filter {
@@ -149,10 +149,10 @@ fn batch_get(
             Err(full) => return (Err(error::overloaded(full)), None),
         };
         let ours = tokio::task::spawn_blocking(move || {
-            let Some(catalog) = &deps.catalog else {
+            let Some(catalog) = &deps.library.catalog else {
                 return Ok(Vec::new());
             };
-            let mut seen = catalog.look(&ids, deps.expired_before())?;
+            let mut seen = catalog.look(&ids, deps.library.expired_before())?;
             let seen = ids.iter().filter_map(|id| match seen.remove(id)? {
                 ObservedSession::Listed(listed) => {
                     let state = catalog.state(&listed);

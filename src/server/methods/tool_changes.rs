@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-use crate::session::Registry;
+use crate::server::tools::ToolSessions;
 use crate::sys::{Watch, blocking, watch_folders};
 
 /// How long changes are gathered: a tool at work writes often.
@@ -21,19 +21,15 @@ const GATHER: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_secs(30);
 
 /// Looks again and again. The catalog reports what has changed. Never resolves.
-pub(super) async fn follow(registry: Registry) {
-    let deps = registry.deps().clone();
-    let (Some(sources), Some(catalog)) = (deps.sources.clone(), deps.catalog.clone()) else {
+pub(super) async fn follow(tools: Option<Arc<ToolSessions>>) {
+    let Some(tools) = tools else {
         return pending().await;
     };
     let changed = Arc::new(Notify::new());
     let (mut folders, mut watched) = (BTreeSet::new(), None);
     loop {
-        let (looking, sources, catalog) = (deps.clone(), sources.clone(), catalog.clone());
-        let looked = spawn_blocking(move || {
-            looking.scan_tools(Duration::ZERO)?;
-            sources.folders(&catalog)
-        });
+        let looking = tools.clone();
+        let looked = spawn_blocking(move || looking.folders());
         match looked.await {
             Ok(Ok(now)) if now != folders => {
                 drop(watched);

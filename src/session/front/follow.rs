@@ -118,13 +118,13 @@ impl Front {
     /// Begins to follow a session that another process has open, or ends it if none has. In a database,
     /// another process may also take over what this one has.
     pub(in crate::session) fn update_following(&mut self, log: Option<&LogAccess>) {
-        let (Some(log), Some(store)) = (log, &self.deps.store) else {
+        let (Some(log), Some(store)) = (log, &self.deps.library.store) else {
             self.following = None;
             self.screen.is_behind = false;
             return;
         };
         let known = self.following.as_ref().map(|following| following.what);
-        let growth = &self.deps.growth;
+        let growth = &self.deps.library.growth;
         let is_own = matches!(log, LogAccess::Own(_) | LogAccess::Failed(_));
         let (what, notified) = match log {
             _ if is_own && self.screen.is_behind => {
@@ -195,7 +195,7 @@ impl Front {
 
     /// Shows what another process has appended. `None` if nothing could be read.
     pub(in crate::session) async fn follow(&mut self) -> Option<Shown> {
-        let store = self.deps.store.clone()?;
+        let store = self.deps.library.store.clone()?;
         self.following.as_ref()?;
         let shown = self.screen.position;
         let playback = self.following_playback();
@@ -220,7 +220,8 @@ impl Front {
 
     /// Begins to show a client that is behind what comes next in the log, on a thread of its own.
     pub(in crate::session) fn read_on(&mut self) {
-        let (Some(store), Some(following)) = (self.deps.store.clone(), &self.following) else {
+        let (Some(store), Some(following)) = (self.deps.library.store.clone(), &self.following)
+        else {
             return;
         };
         if following.reading.is_some() {

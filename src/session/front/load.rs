@@ -114,7 +114,7 @@ impl Front {
 
     /// Replays an open session, from a message on if one is named.
     pub(in crate::session) fn start_replay(&mut self, from: ReplayStart) -> Result<(), Refusal> {
-        let Some(store) = self.deps.store.clone() else {
+        let Some(store) = self.deps.library.store.clone() else {
             return Err(Refusal::NotOpen);
         };
         let mut reader = blocking(|| store.read(&self.id))?;
@@ -146,7 +146,7 @@ impl Front {
         config: SessionConfig,
         request: CancellationToken,
     ) -> Result<(), Refusal> {
-        let Some(store) = self.deps.store.clone() else {
+        let Some(store) = self.deps.library.store.clone() else {
             return Err(Refusal::NotFound);
         };
         let id = self.id.clone();
@@ -218,8 +218,8 @@ impl Front {
         else {
             return;
         };
-        let (id, store) = (self.id.clone(), self.deps.store.clone());
-        let now = self.deps.sys.clock.now().to_string();
+        let (id, store) = (self.id.clone(), self.deps.library.store.clone());
+        let now = self.deps.library.sys.clock.now().to_string();
         playback.ignore_cancellation();
         let work = move || {
             if let (Some(store), true) = (store, end != Some(playback.end)) {

@@ -258,7 +258,8 @@ impl Front {
     /// Shows the records up to `end` that the client was not shown, as they would have been shown when
     /// they were appended.
     pub(super) async fn send_missed(&mut self, end: Option<u64>) -> Result<(), Refusal> {
-        let (true, Some(end), Some(store)) = (self.has_missed(end), end, self.deps.store.clone())
+        let (true, Some(end), Some(store)) =
+            (self.has_missed(end), end, self.deps.library.store.clone())
         else {
             return Ok(());
         };
@@ -342,7 +343,7 @@ impl Front {
                 .show_user_message(&prompt, by.as_deref(), start)
                 .await;
         }
-        let at = self.deps.sys.clock.now().to_string();
+        let at = self.deps.library.sys.clock.now().to_string();
         let payload = by.map(|client| sent_by(&prompt.params, &client));
         let options = Options {
             earlier_turns: turn.saturating_sub(1),

@@ -143,7 +143,7 @@ pub(in crate::session) enum Found {
 impl Linking {
     /// Looks for the owner until it is found, or until that time.
     pub(in crate::session) async fn find(self, known: Option<Holder>, until: Instant) -> Found {
-        let Some(store) = self.deps.store.clone() else {
+        let Some(store) = self.deps.library.store.clone() else {
             return Found::Unlinked(Unlinked::Unreachable);
         };
         loop {
@@ -169,7 +169,7 @@ impl Linking {
         &self,
         holder: Option<&Holder>,
     ) -> Result<OwnerLink, Unlinked> {
-        if let Some(owner) = self.deps.owners.find(&self.id) {
+        if let Some(owner) = self.deps.library.owners.find(&self.id) {
             return self.link_here(owner).await;
         }
         match holder {
@@ -183,7 +183,7 @@ impl Linking {
         &self,
         owner: mpsc::WeakUnboundedSender<Command>,
     ) -> Result<OwnerLink, Unlinked> {
-        let number = self.deps.owners.number();
+        let number = self.deps.library.owners.number();
         let owner = OwnerChannel {
             number,
             owner,
@@ -232,11 +232,11 @@ impl Linking {
 
     /// Links to the owner in another process.
     async fn link_to(&self, holder: &Holder) -> Result<OwnerLink, Unlinked> {
-        let (Some(store), Some(socket)) = (&self.deps.store, holder.local_socket()) else {
+        let (Some(store), Some(socket)) = (&self.deps.library.store, holder.local_socket()) else {
             return Err(Unlinked::Unreachable);
         };
         let silent = || Unlinked::Silent(socket.to_owned());
-        if self.deps.owners.is_silent(socket) {
+        if self.deps.library.owners.is_silent(socket) {
             return Err(silent());
         }
         let stream = blocking(|| store.connect(holder)).map_err(|error| match error.kind() {
@@ -248,7 +248,7 @@ impl Linking {
             // The process has no socket yet, or no longer.
             _ => Unlinked::NotOwner,
         })?;
-        let (limit, process) = (self.deps.line_limit, self.deps.wire.flow.process());
+        let (limit, process) = (self.deps.wire.line_limit, self.deps.wire.flow.process());
         let form = MessageForm::JsonRpc;
         let (wire, incoming) =
             connect(stream.input, stream.output, limit, form, process).map_err(|error| {
@@ -257,7 +257,7 @@ impl Linking {
             })?;
         let call = wire.ask_at_once(ATTACH, &message::text(&self.attach()));
         let (passed, passing) = mpsc::unbounded_channel();
-        let (number, sender) = (self.deps.owners.number(), self.events.clone());
+        let (number, sender) = (self.deps.library.owners.number(), self.events.clone());
         let report = move |event| {
             sender.send((number, event)).ok();
         };
@@ -296,7 +296,7 @@ impl Linking {
 
     /// Has the owner delete the session for all clients, if there is one.
     pub(in crate::session) async fn delete_at_owner(self) {
-        let store = self.deps.store.as_ref();
+        let store = self.deps.library.store.as_ref();
         let holder = store.and_then(|store| blocking(|| store.holder(&self.id)));
         let Ok(link) = self.link(holder.as_ref()).await else {
             return;

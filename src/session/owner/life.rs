@@ -38,7 +38,7 @@ impl Owner {
             additional_directories: config.place.additional_directories.clone(),
             source: Implementation::shown(&self.deps.engine.identity().name).to_owned(),
             known_as: self.known_as(),
-            created_at: self.deps.sys.clock.now().to_string(),
+            created_at: self.deps.library.sys.clock.now().to_string(),
             ..Summary::default()
         };
         let session = OpenSession::new(&self.id, &self.deps, &self.client, config, summary, None);
@@ -83,13 +83,13 @@ impl Owner {
             .map(|session| self.header(&session.recorded, None));
         let system_prompt = self.new_system_prompt();
         let (Some(store), Some(session), Some(header)) =
-            (&self.deps.store, &mut self.session, header)
+            (&self.deps.library.store, &mut self.session, header)
         else {
             return Ok(());
         };
-        let catalog = self.deps.catalog.as_ref();
+        let catalog = self.deps.library.catalog.as_ref();
         let before = catalog.map(|catalog| catalog.before_change());
-        let now = self.deps.sys.clock.now();
+        let now = self.deps.library.sys.clock.now();
         let new = NewLog {
             agent_session_id,
             system_prompt: system_prompt.as_deref(),
@@ -114,10 +114,10 @@ impl Owner {
 
     /// Locks the log of a session that is not open here, and opens the engine's conversation.
     pub(in crate::session) async fn open(&mut self, config: SessionConfig) -> Result<(), Refusal> {
-        let Some(store) = self.deps.store.clone() else {
+        let Some(store) = self.deps.library.store.clone() else {
             return Err(Refusal::NotFound);
         };
-        if self.deps.has_expired(&self.id) {
+        if self.deps.library.has_expired(&self.id) {
             return Err(Refusal::NotFound);
         }
         released(&store, &self.id).await;
@@ -144,10 +144,12 @@ impl Owner {
 
     /// Fails unless the session exists.
     pub(in crate::session) fn check(&self) -> Result<(), Refusal> {
-        let exists = match &self.deps.store {
-            Some(store) => blocking(|| store.exists(&self.id))? && !self.deps.has_expired(&self.id),
+        let exists = match &self.deps.library.store {
+            Some(store) => {
+                blocking(|| store.exists(&self.id))? && !self.deps.library.has_expired(&self.id)
+            }
             // A closed session cannot be opened again, but the client knows it.
-            None => self.deps.closed_in_memory(&self.id),
+            None => self.deps.library.closed_in_memory(&self.id),
         };
         if exists {
             Ok(())
@@ -158,7 +160,7 @@ impl Owner {
 
     /// Whether the session has not been deleted, as far as that can be found out.
     pub(in crate::session) fn exists(&self) -> bool {
-        let store = self.deps.store.as_ref();
+        let store = self.deps.library.store.as_ref();
         store.is_none_or(|store| blocking(|| store.exists(&self.id)).unwrap_or(true))
     }
 
@@ -167,11 +169,11 @@ impl Owner {
         &self,
         change: &MetadataChange,
     ) -> Result<(), Refusal> {
-        let Some(store) = &self.deps.store else {
+        let Some(store) = &self.deps.library.store else {
             return Err(Refusal::NotFound);
         };
         self.check()?;
-        let catalog = self.deps.catalog.as_deref();
+        let catalog = self.deps.library.catalog.as_deref();
         blocking(|| change_metadata(store, catalog, &self.id, change))?;
         Ok(())
     }
@@ -187,7 +189,7 @@ impl Owner {
     }
 
     fn open_for_fork(&self) -> Result<LogReader, Refusal> {
-        let Some(store) = &self.deps.store else {
+        let Some(store) = &self.deps.library.store else {
             return Err(Refusal::NotFound);
         };
         if self.session.is_none() {
@@ -207,7 +209,8 @@ impl Owner {
         at: Option<String>,
         request: Option<CancellationToken>,
     ) -> Result<(), Refusal> {
-        let (Some(store), Some(source)) = (self.deps.store.clone(), self.forks.source.take())
+        let (Some(store), Some(source)) =
+            (self.deps.library.store.clone(), self.forks.source.take())
         else {
             return Err(Refusal::NotFound);
         };
@@ -218,7 +221,7 @@ impl Owner {
             message_id: at.clone(),
         };
         let header = self.header(&config.place, Some(from));
-        let catalog = self.deps.catalog.clone();
+        let catalog = self.deps.library.catalog.clone();
         let id = self.id.clone();
         let work = move || {
             let cancelled = || {
@@ -278,7 +281,7 @@ impl Owner {
             }
             LogAccess::Own(log) | LogAccess::Failed(Some(log)) => {
                 // While the log is locked, so that this cannot overwrite a later entry.
-                if let Some(catalog) = &self.deps.catalog {
+                if let Some(catalog) = &self.deps.library.catalog {
                     // Updates between two turns count, too.
                     if let Some(at) = session.active_at.filter(|_| session.summary.prompts > 0) {
                         session.summary.set_active(&at.to_string());
@@ -287,18 +290,18 @@ impl Owner {
                 }
                 drop(log);
             }
-            LogAccess::Memory if !refused => self.deps.close_in_memory(&self.id),
+            LogAccess::Memory if !refused => self.deps.library.close_in_memory(&self.id),
             _ => {}
         }
     }
 
     /// Moves the session to the trash, whether it is open or not.
     pub(in crate::session) async fn delete(&mut self) -> Result<(), Refusal> {
-        if let Some(store) = self.deps.store.clone() {
+        if let Some(store) = self.deps.library.store.clone() {
             released(&store, &self.id).await;
         }
         // The conversation of an open session knows the agent's ids.
-        let agent_ids = match (&self.session, &self.deps.store) {
+        let agent_ids = match (&self.session, &self.deps.library.store) {
             (None, Some(store)) => match self.agent_session_ids(store) {
                 // A session that was to be imported and was not has only its agent's id.
                 ids if ids.is_empty() => self.known_as().into_iter().collect(),
@@ -336,10 +339,10 @@ impl Owner {
     }
 
     fn move_to_trash(&self, log: LogAccess) -> Result<(), Refusal> {
-        let Some(store) = &self.deps.store else {
+        let Some(store) = &self.deps.library.store else {
             return Err(Refusal::NotFound);
         };
-        let catalog = self.deps.catalog.as_ref();
+        let catalog = self.deps.library.catalog.as_ref();
         let before = catalog.map(|catalog| catalog.before_change());
         blocking(|| match log {
             // A file that another program has put in its place is part of the session, too.

@@ -55,7 +55,7 @@ impl Owner {
         let title_record = title.iter().map(|title| (Kind::Info, None, title.as_str()));
         let end = std::iter::once((Kind::End, id, payload));
         self.append_all(title_record.chain(end), sync)?;
-        let now = self.deps.sys.clock.now();
+        let now = self.deps.library.sys.clock.now();
         self.trace.end(&self.id, id, payload, now);
         if let (Some(title), Some(session)) = (&title, &mut self.session) {
             session.own_title = Some(title.clone());
@@ -77,7 +77,7 @@ impl Owner {
             return Err(Refusal::NotOpen);
         };
         if let LogAccess::Memory = session.log {
-            let at = self.deps.sys.clock.now();
+            let at = self.deps.library.sys.clock.now();
             for (kind, id, payload) in records {
                 session.history.note(kind, payload);
                 session.summary.apply(kind, id, &at, payload);
@@ -87,7 +87,7 @@ impl Owner {
         let Some((first, ..)) = records.clone().next() else {
             return Ok(());
         };
-        if let (Kind::Prompt, Some(catalog)) = (first, &self.deps.catalog) {
+        if let (Kind::Prompt, Some(catalog)) = (first, &self.deps.library.catalog) {
             // If this process dies before it updates the entry, the next list reads the log.
             blocking(|| catalog.opened(&self.id));
         }
@@ -112,7 +112,7 @@ impl Owner {
         if had_title
             && session.summary.title.is_none()
             && session.summary.prompts > 0
-            && let Some(store) = &self.deps.store
+            && let Some(store) = &self.deps.library.store
         {
             // The agent has removed the title that it gave.
             match blocking(|| first_title(&mut store.read(&self.id)?)) {
@@ -120,7 +120,7 @@ impl Owner {
                 Err(error) => tracing::debug!(session = %self.id, %error, "cannot read a title"),
             }
         }
-        if is_summarized && let Some(catalog) = &self.deps.catalog {
+        if is_summarized && let Some(catalog) = &self.deps.library.catalog {
             blocking(|| catalog.put(&self.id, &session.summary));
         }
     }
@@ -162,7 +162,7 @@ impl Owner {
                 let was_running = session
                     .elsewhere()
                     .is_some_and(|elsewhere| elsewhere.running);
-                if let Some(store) = self.deps.store.clone() {
+                if let Some(store) = self.deps.library.store.clone() {
                     released(&store, &self.id).await;
                 }
                 self.lock()?;
@@ -187,7 +187,7 @@ impl Owner {
             .session
             .as_ref()
             .filter(|session| session.is_unlocked());
-        let (Some(session), Some(store)) = (unlocked, self.deps.store.clone()) else {
+        let (Some(session), Some(store)) = (unlocked, self.deps.library.store.clone()) else {
             return Ok(());
         };
         let by_force = takes_over(&session.config);
@@ -199,7 +199,7 @@ impl Owner {
 
     /// Locks and recovers the log of an open session.
     fn lock(&mut self) -> Result<(), Refusal> {
-        let (Some(session), Some(store)) = (&mut self.session, &self.deps.store) else {
+        let (Some(session), Some(store)) = (&mut self.session, &self.deps.library.store) else {
             return Ok(());
         };
         match blocking(|| store.open_log(&self.id)) {
@@ -281,7 +281,7 @@ impl Owner {
         if workspace.is_none() && system_prompt.is_none() && session.agent_session_id.is_none() {
             return Ok(());
         }
-        if let Some(catalog) = &self.deps.catalog {
+        if let Some(catalog) = &self.deps.library.catalog {
             blocking(|| catalog.opened(&self.id));
         }
         session.record_workspace(workspace.as_deref(), system_prompt.as_deref())
@@ -292,7 +292,9 @@ impl Owner {
         let Some(session) = &mut self.session else {
             return;
         };
-        if let (Some(catalog), Some(known)) = (&self.deps.catalog, AgentSessionId::read(&payload)) {
+        if let (Some(catalog), Some(known)) =
+            (&self.deps.library.catalog, AgentSessionId::read(&payload))
+        {
             blocking(|| catalog.knows(&self.id, &known));
             session.has_new_alias |= !session.summary.agent_ids.contains(&known);
         }

@@ -206,7 +206,7 @@ impl Owner {
     /// Passes the prompt that was appended last to the engine.
     pub(super) fn begin(&mut self, prompt: Prompt) {
         let turn = self.session.as_ref().map(|open| open.summary.prompts);
-        let now = self.deps.sys.clock.now();
+        let now = self.deps.library.sys.clock.now();
         self.trace.turn(&self.id, turn, &prompt.message_id, now);
         let Some(session) = &mut self.session else {
             return;
@@ -315,7 +315,7 @@ impl Owner {
     pub(super) fn is_observed(&self) -> bool {
         let session = self.session.as_ref();
         let observes = |session: &OpenSession| is_set(&session.config.params.0, OBSERVE);
-        self.deps.observes || session.is_some_and(observes)
+        self.deps.role.observes() || session.is_some_and(observes)
     }
 
     /// The process that has the session open, if it is another one.
@@ -381,10 +381,10 @@ impl Owner {
             if !front.observes {
                 self.questions.ask_too(&target_of(&front));
             }
-            front.since = self.deps.sys.clock.now().to_string();
+            front.since = self.deps.library.sys.clock.now().to_string();
             self.fronts.list.push(front);
         }
-        self.fronts.count(&self.deps.owners, &self.id);
+        self.fronts.count(&self.deps.library.owners, &self.id);
     }
 
     /// Answers what opens the session in its engine.
@@ -457,7 +457,7 @@ impl Owner {
     /// The engine sends the clients a request. Returns it for the machine, unless the engine does not wait
     /// for its response any longer.
     pub(super) fn engine_asks(&mut self, question: Question) -> Option<ClientRequest> {
-        let id = format!("ask_{}", self.deps.sys.ids.uuid().simple());
+        let id = format!("ask_{}", self.deps.library.sys.ids.uuid().simple());
         let is_wanted = self.questions.begin(&id, question.cancel, question.reply);
         is_wanted.then(|| ClientRequest {
             id,
@@ -481,7 +481,8 @@ impl Owner {
     /// Sends a request of the engine to all clients that may answer it. Returns the question for the
     /// front of the owner's own task, if that is one of them.
     pub(super) fn ask(&mut self, request: ClientRequest) -> Option<ClientQuestion> {
-        let may_come = self.fronts.is_detached || self.deps.shares_engine || self.is_observed();
+        let may_come =
+            self.fronts.is_detached || self.deps.role.shares_engine() || self.is_observed();
         let recipients = Recipients {
             targets: self.targets(is_private(&request.method)),
             has_others: self.fronts.any(),

@@ -104,7 +104,7 @@ impl OpenSession {
         summary: Summary,
         origin: Option<String>,
     ) -> Self {
-        let history = Arc::new(SessionHistory::new(id.clone(), deps.store.clone()));
+        let history = Arc::new(SessionHistory::new(id.clone(), deps.library.store.clone()));
         let (conversation, events) = open(id, deps, client, &history, &config, origin);
         Self {
             log: LogAccess::Memory,
@@ -259,7 +259,7 @@ fn open(
         config: config.clone(),
         client: client.abilities,
         history: history.clone(),
-        ids: deps.sys.ids.clone(),
+        ids: deps.library.sys.ids.clone(),
         origin,
         out,
     });

@@ -142,7 +142,7 @@ impl SessionTask {
             Some((number, event)) = self.front_events.recv() => Event::FromOwner(number, event),
             does = self.owner.engine(is_being_created) => Event::Engine(does),
             event = self.front.event(may_follow, is_running) => Event::Front(event),
-            event = self.other.event(&self.deps.owners, is_settled) => {
+            event = self.other.event(&self.deps.library.owners, is_settled) => {
                 Event::OtherOwner(Box::new(event))
             }
         };
@@ -251,11 +251,11 @@ impl SessionTask {
 
     /// Before the session is opened: another tool may have it, or more of it.
     async fn follow_tool(&mut self) {
-        if self.deps.sources.is_none() {
+        let Some(tools) = self.deps.library.tools.clone() else {
             return;
-        }
-        let (deps, id) = (self.deps.clone(), self.owner.id.clone());
-        let followed = tokio::task::spawn_blocking(move || deps.follow_tool(&id));
+        };
+        let id = self.owner.id.clone();
+        let followed = tokio::task::spawn_blocking(move || tools.follow(&id));
         if let Err(error) = followed.await {
             tracing::error!(session = %self.owner.id, %error, "a conversation could not be read");
         }
@@ -312,7 +312,7 @@ impl SessionTask {
     async fn engine_event(&mut self, event: EngineEvent) -> Batch<Reply> {
         match event {
             EngineEvent::Block(mut block) => {
-                let waits = self.deps.store.as_ref().is_some_and(Store::waits);
+                let waits = self.deps.library.store.as_ref().is_some_and(Store::waits);
                 let owner = &mut self.owner;
                 let Some(session) = &mut owner.session else {
                     return Vec::new();
@@ -472,12 +472,12 @@ impl SessionTask {
         let number = fronts.owner();
         match (self.owner.owns(), number) {
             (true, None) => {
-                let owners = &self.deps.owners;
+                let owners = &self.deps.library.owners;
                 let number = owners.add(&self.owner.id, self.mail.messages.clone());
                 self.owner.fronts.set_owner(Some(number));
             }
             (false, Some(number)) => {
-                self.deps.owners.remove(&self.owner.id, number);
+                self.deps.library.owners.remove(&self.owner.id, number);
                 self.owner.fronts.set_owner(None);
                 self.set_detached(false);
             }
@@ -494,7 +494,9 @@ impl SessionTask {
             LinkCommand::Passed(request) => return self.passed(number, request),
             LinkCommand::Detach => {
                 self.owner.fronts.remove(number);
-                self.owner.fronts.count(&self.deps.owners, &self.owner.id);
+                self.owner
+                    .fronts
+                    .count(&self.deps.library.owners, &self.owner.id);
                 return self.close_unless_wanted();
             }
         }

@@ -176,7 +176,9 @@ impl SessionTask {
 
     /// The session begins to be `created`, `forked` or `opened`.
     fn begin_opening(&mut self, what: &'static str, config: &SessionConfig) {
-        self.owner.trace.opening(what, self.deps.sys.clock.now());
+        self.owner
+            .trace
+            .opening(what, self.deps.library.sys.clock.now());
         self.owner.client_id.clone_from(&config.name);
         self.front.screen.client_id.clone_from(&config.name);
     }
@@ -299,11 +301,12 @@ impl SessionTask {
             self.begin_in_log();
             return self.start_replay(None);
         }
-        let (Some(store), Some(reply)) = (&self.deps.store, self.machine.load_under_way()) else {
+        let (Some(store), Some(reply)) = (&self.deps.library.store, self.machine.load_under_way())
+        else {
             return Err(Refusal::NotFound);
         };
         let request = reply.cancellation();
-        if self.deps.has_expired(&self.owner.id) {
+        if self.deps.library.has_expired(&self.owner.id) {
             return Err(Refusal::NotFound);
         }
         released(store, &self.owner.id).await;
@@ -586,11 +589,12 @@ impl SessionTask {
         let session = self.owner.session.as_ref();
         let traced = Traced {
             id,
-            now: self.deps.sys.clock.now(),
+            now: self.deps.library.sys.clock.now(),
             prompts: session.map_or(0, |session| session.summary.prompts),
             agent: self.deps.engine.identity().name,
             elsewhere: session.and_then(OpenSession::elsewhere),
-            has_expired: matches!(result, Err(Refusal::NotFound)) && self.deps.has_expired(id),
+            has_expired: matches!(result, Err(Refusal::NotFound))
+                && self.deps.library.has_expired(id),
         };
         self.owner.trace.answer(result, &traced);
     }
@@ -622,7 +626,7 @@ impl SessionTask {
     /// session that has a log.
     fn for_client(&self, refusal: Refusal) -> Refusal {
         match refusal {
-            Refusal::NotOpen if self.deps.store.is_none() => Refusal::Forgotten,
+            Refusal::NotOpen if self.deps.library.store.is_none() => Refusal::Forgotten,
             Refusal::InUse { message, holder } => Refusal::InUse {
                 message: message.replace(self.owner.id.as_str(), &self.owner.client_id),
                 holder,

@@ -377,7 +377,7 @@ impl SessionTask {
     /// The owner was not found: it is looked for again later. A process that has a session of a database is
     /// never reached.
     fn owner_not_found(&mut self) {
-        let waits = self.deps.store.as_ref().is_some_and(Store::waits);
+        let waits = self.deps.library.store.as_ref().is_some_and(Store::waits);
         let again = (!waits).then(|| Instant::now() + AGAIN);
         self.other.awaited = again.map(UnlinkedOwner::NotFound);
     }
@@ -435,12 +435,12 @@ impl SessionTask {
 
     /// The owner with this socket gives no answer: until it does, the session is read-only here.
     fn await_owner(&mut self, socket: String) {
-        let Some(store) = &self.deps.store else {
+        let Some(store) = &self.deps.library.store else {
             return;
         };
         tracing::warn!(session = %self.owner.id, socket, "the process that has the session open gives no answer");
         let flow = self.deps.wire.flow.process();
-        self.deps.owners.set_silent(store, &socket, flow);
+        self.deps.library.owners.set_silent(store, &socket, flow);
         self.other.awaited = Some(UnlinkedOwner::Silent(socket));
     }
 
@@ -705,7 +705,7 @@ impl SessionTask {
 
     /// Whether a message is in the log, as far as it can be read.
     fn may_be_logged(&self, message_id: &str) -> bool {
-        let Some(store) = &self.deps.store else {
+        let Some(store) = &self.deps.library.store else {
             return true;
         };
         let mut search = FindMessage::new(message_id);
@@ -737,7 +737,7 @@ impl SessionTask {
 
     /// Whether a process has the session open, as far as can be seen.
     pub(super) fn is_open_elsewhere(&self) -> bool {
-        let store = self.deps.store.as_ref();
+        let store = self.deps.library.store.as_ref();
         store.is_some_and(|store| blocking(|| store.is_open(&self.owner.id)))
     }
 }

@@ -1,0 +1,41 @@
+//! The conversations of other tools beside the sessions of a store.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::index::{Catalog, ListError};
+use crate::session::ListedTools;
+use crate::sources::LiveSources;
+use crate::store::Store;
+use crate::sys::SessionId;
+
+/// The tools whose conversations are listed with the sessions of a store.
+#[derive(Debug)]
+pub(super) struct ToolSessions {
+    pub(super) sources: Arc<LiveSources>,
+    pub(super) store: Store,
+    pub(super) catalog: Arc<Catalog>,
+}
+
+impl ToolSessions {
+    /// Brings the conversations in the catalog up to date, unless that was done within this time.
+    pub(super) fn scan(&self, again_after: Duration) -> Result<(), ListError> {
+        let (sources, catalog) = (&self.sources, &self.catalog);
+        sources.scan_again_after(again_after, &self.store, catalog)
+    }
+
+    /// The folders where changes are likely, after a scan.
+    pub(super) fn folders(&self) -> Result<BTreeSet<PathBuf>, ListError> {
+        self.scan(Duration::ZERO)?;
+        self.sources.folders(&self.catalog)
+    }
+}
+
+impl ListedTools for ToolSessions {
+    fn follow(&self, id: &SessionId) {
+        let (sources, catalog) = (&self.sources, &self.catalog);
+        sources.follow_logged(&self.store, catalog, id);
+    }
+}
