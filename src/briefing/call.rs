@@ -267,7 +267,7 @@ impl BriefingCall {
 }
 
 /// A result with its gap; `None` if it is empty.
-fn shown(clip: &Clip) -> Option<String> {
+pub(super) fn shown(clip: &Clip) -> Option<String> {
     match clip.parts() {
         ("", 0, _) => None,
         (text, 0, _) => Some(text.to_owned()),

@@ -7,7 +7,7 @@ use crate::conversation::{CallEntry, ChunkEntry, Entry, TurnContent, TurnEnding,
 use crate::protocol::Role;
 use crate::text::shortened;
 
-use super::call::BriefingCall;
+use super::call::{BriefingCall, shown};
 use super::steps::{Step, Trail};
 use super::text::{Clip, block_name, block_text};
 
@@ -200,22 +200,22 @@ impl BriefingTurn {
     fn add_user_chunk(&mut self, chunk: &ChunkEntry<'_>) {
         // The log has no end of a turn that was held elsewhere.
         self.end = BriefingTurnEnd::Normal;
-        let content = chunk.content().unwrap_or_default();
-        if let (Some(Item::Text(clip)), Some(text)) = (self.user.last_mut(), block_text(content)) {
+        let content = chunk.blocks().next().unwrap_or_default();
+        if let (Some(Item::Text(clip)), Some(text)) = (self.user.last_mut(), block_text(&content)) {
             let before = clip.len();
             clip.push_escaped(text);
             self.user_size = self.user_size + clip.len() - before;
         } else {
-            self.add_user_block(content);
+            self.add_user_block(&content);
         }
     }
 
     /// Adds a chunk of the agent's message.
     fn add_chunk(&mut self, chunk: &ChunkEntry<'_>) {
-        let Some(content) = chunk.content() else {
+        let Some(content) = chunk.blocks().next() else {
             return;
         };
-        let (id, text) = (chunk.message, block_text(content));
+        let (id, text) = (chunk.message, block_text(&content));
         let is_next = id.is_empty() || self.message.is_empty() || id == self.message;
         let is_same = !id.is_empty() && id == self.message;
         if !is_same && text.is_some_and(|text| text.starts_with(NOTE)) {
@@ -232,11 +232,26 @@ impl BriefingTurn {
                 self.bound();
             }
             _ => {
-                if let Some(item) = self.item(content) {
+                if let Some(item) = self.item(&content) {
                     self.push(item);
                 }
             }
         }
+    }
+
+    /// Adds a text of the agent that is no part of a message, behind the name of its kind.
+    fn add_alone(&mut self, name: &str, chunk: &ChunkEntry<'_>) {
+        let mut said = Clip::new(self.limit());
+        said.push(name);
+        said.push(":");
+        for block in chunk.blocks() {
+            said.push(" ");
+            match block_text(&block) {
+                Some(text) => said.push_escaped(text),
+                None => said.push(&block_name(&block)),
+            }
+        }
+        self.push(Item::Block(shown(&said).unwrap_or_default()));
     }
 
     /// Begins a tool call, or updates one.
@@ -393,10 +408,11 @@ impl TurnContent for BriefingTurn {
 
     fn entry(&mut self, entry: &Entry<'_>) {
         match entry {
-            Entry::Chunk(chunk) => match chunk.role {
-                Role::User => self.add_user_chunk(chunk),
-                Role::Agent => self.add_chunk(chunk),
-                Role::Thought => {}
+            Entry::Chunk(chunk) => match (chunk.role, chunk.alone) {
+                (Role::User, _) => self.add_user_chunk(chunk),
+                (Role::Agent, None) => self.add_chunk(chunk),
+                (Role::Agent, Some(name)) => self.add_alone(name, chunk),
+                (Role::Thought, _) => {}
             },
             Entry::Call(update) => self.add_call(update),
             Entry::Plan(_) | Entry::Other => {}

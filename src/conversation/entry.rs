@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::json;
 use crate::protocol::update::call_id;
-use crate::protocol::{Role, UpdateKind};
+use crate::protocol::{Role, UpdateKind, UpdateText};
 use crate::record::{Kind, Record};
 
 /// What an update adds to a conversation.
@@ -24,12 +24,11 @@ impl<'a> Entry<'a> {
     /// Reads an update of this kind.
     pub fn of(kind: UpdateKind, update: &'a str) -> Self {
         match kind {
-            UpdateKind::Chunk(role) => Self::Chunk(ChunkEntry::new(role, update)),
             UpdateKind::ToolCall | UpdateKind::ToolCallUpdate => Self::Call(CallEntry::of(update)),
             UpdateKind::Plan => {
                 json::text_member(update, "entries").map_or(Self::Other, Self::Plan)
             }
-            _ => Self::Other,
+            _ => ChunkEntry::of(kind, update).map_or(Self::Other, Self::Chunk),
         }
     }
 }
@@ -54,29 +53,36 @@ pub fn prompt_blocks(payload: &str) -> impl Iterator<Item = &str> {
     json::text_elements(json::text_member(payload, "prompt").unwrap_or_default())
 }
 
-/// A part of a message.
+/// A part of a message, or another text that was said.
 #[derive(Clone, Copy, Debug)]
 pub struct ChunkEntry<'a> {
-    /// The author of the message.
+    /// The author.
     pub role: Role,
     /// The JSON text of the message's id, empty if it has none.
     pub message: &'a str,
+    /// The name of the update's kind if its text is no part of a message.
+    pub alone: Option<&'static str>,
     update: &'a str,
+    text: UpdateText,
 }
 
 impl<'a> ChunkEntry<'a> {
-    fn new(role: Role, update: &'a str) -> Self {
+    /// Reads an update of this kind. `None` if it says nothing.
+    fn of(kind: UpdateKind, update: &'a str) -> Option<Self> {
+        let text = kind.text()?;
         let id = json::text_member(update, "messageId");
-        Self {
-            role,
+        Some(Self {
+            role: text.author?,
             message: id.filter(|id| *id != "null").unwrap_or_default(),
+            alone: (!matches!(kind, UpdateKind::Chunk(_))).then(|| kind.name()),
             update,
-        }
+            text,
+        })
     }
 
-    /// The JSON text of its content block, if it has one.
-    pub fn content(&self) -> Option<&'a str> {
-        json::text_member(self.update, "content").filter(|content| content.starts_with('{'))
+    /// Its content blocks as JSON text: at most one of a message.
+    pub fn blocks(&self) -> impl Iterator<Item = Cow<'a, str>> {
+        self.text.blocks(self.update)
     }
 }
 
@@ -112,4 +118,61 @@ impl<'a> CallEntry<'a> {
 /// Whether a member of a tool call's update that is `null`, or not, has a value.
 pub(super) fn has_value(name: &str, is_null: bool) -> bool {
     !is_null || matches!(name, "rawInput" | "rawOutput")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::conversation::{
+        Field, SearchText, Transcript, TranscriptEntry, TurnContent, TurnFold,
+    };
+
+    const SAMPLE: &str = r#"{"sessionUpdate":"_sample","text":"It r\u0061ins"}"#;
+    const CHUNK: &str =
+        r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a"}}"#;
+
+    #[test]
+    fn readers_have_the_text_of_a_kind_by_its_row() {
+        let updates = [CHUNK, SAMPLE, SAMPLE, CHUNK];
+        let mut turn = TurnFold::new(Role::Agent, "", 1000);
+        let (mut words, mut transcript) = (SearchText::default(), Transcript::default());
+        for update in updates {
+            turn.entry(&Entry::of(UpdateKind::of(update.as_bytes()), update));
+            words.record(0, &Record::sample(Kind::Update, None, update));
+            transcript.update(update);
+        }
+        let turn: Value = serde_json::from_str(&turn.write(String::new())).unwrap();
+        let block = |text: &str| json!({"type": "text", "text": text});
+        let (a, rains) = (block("a"), block("It rains"));
+        assert_eq!(turn["content"], json!([a, rains, rains, a]));
+        let found = words.take().into_iter();
+        let found: Vec<_> = found.map(|passage| (passage.field, passage.text)).collect();
+        let said = ["a", "It rains", "It rains", "a"];
+        assert_eq!(found, said.map(|text| (Field::Answer, text.to_owned())));
+        let [_, TranscriptEntry::Other { update }, ..] = &transcript.entries[..] else {
+            panic!("{transcript:?}");
+        };
+        assert_eq!(*TranscriptEntry::text_blocks(update)[0], rains);
+    }
+
+    #[test]
+    fn a_text_is_a_string_a_block_or_a_list_of_blocks() {
+        let text = UpdateText {
+            member: "t",
+            author: None,
+        };
+        for (value, blocks) in [
+            (r#""a\n""#, &[r#"{"type":"text","text":"a\n"}"#][..]),
+            (r#"{"type":"image"}"#, &[r#"{"type":"image"}"#]),
+            (r#"[{"n":1e400}, {}]"#, &[r#"{"n":1e400}"#, "{}"]),
+            ("null", &[]),
+            ("7", &[]),
+        ] {
+            let update = format!(r#"{{"t":{value}}}"#);
+            assert_eq!(text.blocks(&update).collect::<Vec<_>>(), blocks);
+        }
+        assert_eq!(text.blocks("{}").count(), 0);
+    }
 }

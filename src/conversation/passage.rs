@@ -1,5 +1,7 @@
 //! A searchable text of a conversation: what it is, and where it is.
 
+use crate::protocol::Role;
+
 /// The kind of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Field {
@@ -50,6 +52,15 @@ impl Field {
     /// The field with this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|field| field.name() == name)
+    }
+
+    /// The kind of what this author says.
+    pub(super) const fn said_by(author: Role) -> Self {
+        match author {
+            Role::User => Self::Prompt,
+            Role::Agent => Self::Answer,
+            Role::Thought => Self::Thought,
+        }
     }
 
     /// The name of who says it.

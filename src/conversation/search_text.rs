@@ -5,7 +5,7 @@ use super::entry::{CallEntry, ChunkEntry, Entry, prompt_blocks, update_in};
 use super::excerpt::{Excerpt, KEPT};
 use super::passage::{Field, Passage};
 use crate::json;
-use crate::protocol::{Role, UpdateKind};
+use crate::protocol::UpdateKind;
 use crate::record::{InVersion1, Kind, Record};
 
 /// An update of a tool call often repeats what an earlier one said. It is compared with so many
@@ -55,6 +55,7 @@ impl SearchText {
             let kind = parts.map_or_else(|| UpdateKind::of(update.as_bytes()), |parts| parts.kind);
             let text = parts.and_then(|parts| parts.text);
             match Entry::of(kind, update) {
+                Entry::Chunk(chunk) if chunk.alone.is_some() => self.alone(record, &chunk),
                 Entry::Chunk(chunk) => {
                     let text = text.map(|(start, end)| &update[start..end]);
                     self.chunk(record, subagent.unwrap_or_default(), &chunk, text);
@@ -124,10 +125,12 @@ impl SearchText {
         text: Option<&str>,
     ) {
         let message = [subagent, chunk.role.chunk(), chunk.message].concat();
-        let text = text.or_else(|| {
-            let text = json::text_member(chunk.content()?, "text")?;
-            json::text_body(text)
-        });
+        let content = match text {
+            Some(_) => None,
+            None => chunk.blocks().next(),
+        };
+        let content = content.as_deref().unwrap_or_default();
+        let text = text.or_else(|| json::text_body(json::text_member(content, "text")?));
         // A word may be split between two chunks of a message.
         if let Some(text) = text
             && self.message == message
@@ -138,16 +141,11 @@ impl SearchText {
             self.len += more.len();
             return;
         }
-        let field = match chunk.role {
-            Role::User => Field::Prompt,
-            Role::Agent => Field::Answer,
-            Role::Thought => Field::Thought,
-        };
         let is_text = text.is_some();
         let text = text.map_or_else(
             || {
                 let mut text = Excerpt::new(true);
-                block(&mut text, chunk.content().unwrap_or_default());
+                block(&mut text, content);
                 text.text()
             },
             json::unescape,
@@ -157,7 +155,18 @@ impl SearchText {
             self.message = message;
         }
         let id = json::text_body(chunk.message).map(json::unescape);
-        self.add(record, field, id, None, text);
+        self.add(record, Field::said_by(chunk.role), id, None, text);
+    }
+
+    /// Adds a text that is no part of a message.
+    fn alone(&mut self, record: &Record<'_>, chunk: &ChunkEntry<'_>) {
+        self.message.clear();
+        let blocks: Vec<_> = chunk.blocks().collect();
+        let mut text = Excerpt::new(true);
+        for content in &blocks {
+            block(&mut text, content);
+        }
+        self.add(record, Field::said_by(chunk.role), None, None, text.text());
     }
 
     /// Adds what an update says about a tool call.

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use memchr::memmem;
 
 use crate::protocol::update::name;
-use crate::protocol::{Role, UpdateKind};
+use crate::protocol::{Role, UpdateClass, UpdateKind};
 use crate::record::{InVersion1, Kind, OpenTurns, Record};
 
 use super::entry::{Entry, update_in};
@@ -206,7 +206,7 @@ impl TurnSplitter {
             Some(name) if !name.is_empty() => UpdateKind::of_name(&name),
             _ => return ControlFlow::Continue(()),
         };
-        if kind == UpdateKind::Notice || kind.snapshot().is_some() {
+        if kind.class() != UpdateClass::History {
             return ControlFlow::Continue(());
         }
         let entry = Entry::of(kind, update);

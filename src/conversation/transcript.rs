@@ -4,13 +4,14 @@
 //! protocol's version 1: chunks extend the message they are adjacent to, tool calls are upserted by
 //! id, each plan stays where it was sent, and snapshots are state, not history.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::json;
-use crate::protocol::{Role, UpdateKind};
+use crate::protocol::{Role, UpdateClass, UpdateKind};
 use crate::record::{Kind, Record};
 
 use super::entry::{has_value, update_in};
@@ -72,6 +73,20 @@ pub enum TranscriptEntry {
 }
 
 impl TranscriptEntry {
+    /// The text of an update that has no rule here, as content blocks.
+    pub fn text_blocks(update: &Value) -> Vec<Cow<'_, Value>> {
+        let name = update["sessionUpdate"].as_str().unwrap_or_default();
+        let Some(text) = UpdateKind::of_name(name.as_bytes()).text() else {
+            return Vec::new();
+        };
+        match &update[text.member] {
+            Value::Array(blocks) => blocks.iter().map(Cow::Borrowed).collect(),
+            block @ Value::Object(_) => vec![Cow::Borrowed(block)],
+            Value::String(text) => vec![Cow::Owned(json!({ "type": "text", "text": text }))],
+            _ => Vec::new(),
+        }
+    }
+
     /// About how many bytes it has.
     pub fn size(&self) -> usize {
         match self {
@@ -279,35 +294,40 @@ impl Transcript {
 
     /// Applies an update of a known kind. Returns it as an error if no rule matches.
     fn known(&mut self, name: &str, mut members: Map<String, Value>) -> Result<(), Value> {
-        if let Some(role) = Role::of_chunk(name) {
-            let id = match members.get("messageId") {
-                None | Some(Value::Null) => None,
-                Some(Value::String(id)) => Some(id.clone()),
-                Some(_) => return Err(Value::Object(members)),
-            };
-            let Some(block) = members.remove("content") else {
-                return Err(Value::Object(members));
-            };
-            members.retain(|key, _| key != "sessionUpdate" && key != "messageId");
-            self.chunk(role, id, block, members);
-        } else if name == "tool_call" || name == "tool_call_update" {
-            let Some(Value::String(id)) = members.get("toolCallId") else {
-                return Err(Value::Object(members));
-            };
-            let id = id.clone();
-            let begins = name == "tool_call" && !self.calls.contains_key(&id);
-            members.retain(|key, value| {
-                key != "sessionUpdate" && (begins || has_value(key, value.is_null()))
-            });
-            self.tool_call(id, members);
-        } else if name == "plan" {
-            members.retain(|key, _| key != "sessionUpdate");
-            self.entries.push(TranscriptEntry::Plan { plan: members });
-        } else if UpdateKind::of_name(name.as_bytes()).snapshot().is_some() {
-            self.snapshot(name, members);
-        } else if name != "notice" {
-            // A notice is a one-time event, which the protocol keeps out of the history.
-            return Err(Value::Object(members));
+        let kind = UpdateKind::of_name(name.as_bytes());
+        match kind {
+            UpdateKind::Chunk(role) => {
+                let id = match members.get("messageId") {
+                    None | Some(Value::Null) => None,
+                    Some(Value::String(id)) => Some(id.clone()),
+                    Some(_) => return Err(Value::Object(members)),
+                };
+                let Some(block) = members.remove("content") else {
+                    return Err(Value::Object(members));
+                };
+                members.retain(|key, _| key != "sessionUpdate" && key != "messageId");
+                self.chunk(role, id, block, members);
+            }
+            UpdateKind::ToolCall | UpdateKind::ToolCallUpdate => {
+                let Some(Value::String(id)) = members.get("toolCallId") else {
+                    return Err(Value::Object(members));
+                };
+                let id = id.clone();
+                let begins = kind == UpdateKind::ToolCall && !self.calls.contains_key(&id);
+                members.retain(|key, value| {
+                    key != "sessionUpdate" && (begins || has_value(key, value.is_null()))
+                });
+                self.tool_call(id, members);
+            }
+            UpdateKind::Plan => {
+                members.retain(|key, _| key != "sessionUpdate");
+                self.entries.push(TranscriptEntry::Plan { plan: members });
+            }
+            _ => match kind.class() {
+                UpdateClass::History => return Err(Value::Object(members)),
+                UpdateClass::Snapshot => self.snapshot(name, members),
+                UpdateClass::Event => {}
+            },
         }
         Ok(())
     }

@@ -77,11 +77,6 @@ impl TurnFold {
         ends.fold(turn, |turn, (name, value)| turn.raw(name, value))
             .end()
     }
-
-    fn block(&mut self, block: &str, message: &str) {
-        let whole = self.content.add(block, message, &mut self.budget);
-        self.truncated |= !whole;
-    }
 }
 
 impl TurnContent for TurnFold {
@@ -90,25 +85,29 @@ impl TurnContent for TurnFold {
         for block in prompt_blocks(payload) {
             // Each block stays as the user sent it, so they are not joined.
             self.content.close();
-            self.block(block, "");
+            self.truncated |= !self.content.add(block, "", &mut self.budget);
         }
     }
 
     fn entry(&mut self, entry: &Entry<'_>) {
         match entry {
             Entry::Chunk(chunk) => {
-                let Some(content) = chunk.content() else {
-                    return;
-                };
                 let message = chunk.message;
-                if chunk.role == Role::User && self.message_id.is_none() {
-                    self.message_id = json::text_body(message).map(|_| message.to_owned());
-                }
-                if chunk.role == Role::Thought {
-                    let whole = self.thoughts.add(content, message, &mut self.budget);
-                    self.truncated |= !whole;
-                } else {
-                    self.block(content, message);
+                for block in chunk.blocks() {
+                    if chunk.role == Role::User && self.message_id.is_none() {
+                        self.message_id = json::text_body(message).map(|_| message.to_owned());
+                    }
+                    let content = match chunk.role {
+                        Role::Thought => &mut self.thoughts,
+                        Role::User | Role::Agent => &mut self.content,
+                    };
+                    if chunk.alone.is_some() {
+                        content.close();
+                    }
+                    self.truncated |= !content.add(&block, message, &mut self.budget);
+                    if chunk.alone.is_some() {
+                        content.close();
+                    }
                 }
             }
             Entry::Call(update) => {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 use crate::conversation::TranscriptEntry;
-use crate::protocol::Role;
+use crate::protocol::{Role, UpdateKind};
 use crate::store::{LogReader, StoreError};
 
 use super::conversation::Options;
@@ -133,9 +133,11 @@ impl<'a> MarkdownWriter<'a> {
 
     fn other(&mut self, update: &Value, out: &mut String) {
         let name = update["sessionUpdate"].as_str().unwrap_or_default();
-        if name != "subagent_update" {
-            let summary = content(&update["summary"]);
-            return paragraph(format!("*{}*\n\n{summary}", one_line(name)).trim(), out);
+        if name != UpdateKind::Subagent.name() {
+            let text = TranscriptEntry::text_blocks(update);
+            let text: Vec<_> = text.iter().map(|content| block(content)).collect();
+            let text = format!("*{}*\n\n{}", one_line(name), text.join("\n\n"));
+            return paragraph(text.trim(), out);
         }
         let id = ["sessionId", "subagentSessionId"];
         let id = id.iter().find_map(|name| update[*name].as_str());
@@ -253,11 +255,6 @@ fn plan(plan: &Map<String, Value>) -> String {
         lines.push(format!("- [{mark}] {content}{now}"));
     }
     lines.join("\n")
-}
-
-fn content(blocks: &Value) -> String {
-    let blocks = blocks.as_array().into_iter().flatten().map(block);
-    blocks.collect::<Vec<_>>().join("\n\n")
 }
 
 /// A content block. What is not text is named.

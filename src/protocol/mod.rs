@@ -15,5 +15,5 @@ mod version;
 
 pub use client_view::{ClientView, EngineCall};
 pub use id_set::{Id, IdSet};
-pub use update::{Role, UpdateKind, UpdateParts};
+pub use update::{Role, UpdateClass, UpdateKind, UpdateParts, UpdateText};
 pub use version::ProtocolVersion;

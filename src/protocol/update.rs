@@ -10,20 +10,33 @@ use serde::Serialize;
 
 use crate::json::{self, Object};
 
-/// The kinds of session updates of version 1.
+/// The kinds of session updates of both versions. What holds for each is its row in the table below;
+/// code names a kind only for what is special about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UpdateKind {
     /// A part of a message.
     Chunk(Role),
-    /// The beginning of a tool call.
+    /// A whole message, in place of what was known of it; version 2.
+    Message(Role),
+    /// The beginning of a tool call; version 1.
     ToolCall,
-    /// A change of a tool call.
+    /// A change of a tool call; in version 2 also its beginning.
     ToolCallUpdate,
-    /// A whole plan.
+    /// A further item in the content of a tool call; version 2.
+    ToolCallContent,
+    /// The state of an agent's terminal; version 2.
+    Terminal,
+    /// More output of an agent's terminal; version 2.
+    TerminalOutput,
+    /// A whole plan; version 1.
     Plan,
+    /// A whole plan, one of several.
+    PlanUpdate,
+    /// The removal of such a plan.
+    PlanRemoved,
     /// A snapshot of the available commands.
     AvailableCommands,
-    /// A snapshot of the current mode.
+    /// A snapshot of the current mode; version 1.
     CurrentMode,
     /// A snapshot of the config options.
     ConfigOptions,
@@ -31,25 +44,139 @@ pub enum UpdateKind {
     Usage,
     /// A snapshot of the session's title and the like. Absent members mean no change.
     SessionInfo,
+    /// What the session is doing now; version 2.
+    SessionState,
     /// The beginning or a change of a subagent. In the protocol's documentation: `subagents`.
     Subagent,
+    /// A message from one session to another, without the content that comes in chunks.
+    SessionMessage,
+    /// A part of the content of such a message.
+    SessionMessageChunk,
+    /// The beginning or a change of a compaction of the agent's context.
+    Compaction,
+    /// A part of a compaction's summary.
+    CompactionSummary,
     /// A one-time event, which the protocol keeps out of the history.
     Notice,
+    /// A kind that only tests know: what its row alone gives it.
+    #[cfg(test)]
+    Sample,
     /// Anything else, including what is not an update.
     Other,
 }
 
-impl UpdateKind {
-    /// Updates with the current state. Only the last of each counts, and none is part of the
-    /// history. In the order in which replays send them.
-    pub const SNAPSHOTS: [Self; 5] = [
-        Self::AvailableCommands,
-        Self::CurrentMode,
-        Self::ConfigOptions,
-        Self::Usage,
-        Self::SessionInfo,
-    ];
+/// What an update is to its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpdateClass {
+    /// A part of the history, which is replayed in its place.
+    History,
+    /// How things are now: only the last of its kind counts, and is sent once behind a replay.
+    Snapshot,
+    /// A one-time event: recorded and sent, but not replayed.
+    Event,
+}
 
+/// The text of an update, for those who read a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UpdateText {
+    /// The name of the member that has it: a string, a content block, or an array of content blocks.
+    pub member: &'static str,
+    /// The author, if the text is a part of what was said: then pages of turns, briefings and the
+    /// search have it. Exports show any text.
+    pub author: Option<Role>,
+}
+
+/// A row of the table: what holds for all updates of a kind.
+struct UpdateRow {
+    kind: UpdateKind,
+    /// The value of `sessionUpdate`.
+    name: &'static str,
+    class: UpdateClass,
+    text: Option<UpdateText>,
+}
+
+impl UpdateRow {
+    const fn new(kind: UpdateKind, name: &'static str, class: UpdateClass) -> Self {
+        Self {
+            kind,
+            name,
+            class,
+            text: None,
+        }
+    }
+
+    /// The row of a kind whose text, in this member, was said.
+    const fn said(self, member: &'static str, author: Role) -> Self {
+        let author = Some(author);
+        Self {
+            text: Some(UpdateText { member, author }),
+            ..self
+        }
+    }
+
+    /// The row of a kind whose text, in this member, is only shown.
+    const fn shown(self, member: &'static str) -> Self {
+        let author = None;
+        Self {
+            text: Some(UpdateText { member, author }),
+            ..self
+        }
+    }
+}
+
+const fn history(kind: UpdateKind, name: &'static str) -> UpdateRow {
+    UpdateRow::new(kind, name, UpdateClass::History)
+}
+
+const fn snapshot(kind: UpdateKind, name: &'static str) -> UpdateRow {
+    UpdateRow::new(kind, name, UpdateClass::Snapshot)
+}
+
+const fn event(kind: UpdateKind, name: &'static str) -> UpdateRow {
+    UpdateRow::new(kind, name, UpdateClass::Event)
+}
+
+/// All kinds but [`UpdateKind::Other`]: first those that come most often, since names are looked up
+/// in this order. Replays send snapshots in it.
+///
+/// A kind is the same in both versions unless [`v1`](super::v1) or [`v2`](super::v2) names it.
+#[rustfmt::skip]
+const ROWS: &[UpdateRow] = {
+    use UpdateKind as U;
+    &[
+        history(U::Chunk(Role::Agent), "agent_message_chunk").said("content", Role::Agent),
+        history(U::Chunk(Role::Thought), "agent_thought_chunk").said("content", Role::Thought),
+        history(U::Chunk(Role::User), "user_message_chunk").said("content", Role::User),
+        history(U::ToolCallUpdate, "tool_call_update"),
+        history(U::ToolCall, "tool_call"),
+        history(U::ToolCallContent, "tool_call_content_chunk"),
+        history(U::TerminalOutput, "terminal_output_chunk"),
+        history(U::Terminal, "terminal_update"),
+        history(U::Message(Role::Agent), "agent_message"),
+        history(U::Message(Role::Thought), "agent_thought"),
+        history(U::Message(Role::User), "user_message"),
+        history(U::Plan, "plan"),
+        history(U::PlanUpdate, "plan_update"),
+        history(U::PlanRemoved, "plan_removed"),
+        snapshot(U::AvailableCommands, "available_commands_update"),
+        snapshot(U::CurrentMode, "current_mode_update"),
+        snapshot(U::ConfigOptions, "config_option_update"),
+        snapshot(U::Usage, "usage_update"),
+        snapshot(U::SessionInfo, "session_info_update"),
+        // For subagents it is a part of the history.
+        history(U::SessionState, "state_update"),
+        history(U::Subagent, "subagent_update"),
+        history(U::SessionMessage, "session_message"),
+        history(U::SessionMessageChunk, "session_message_chunk"),
+        history(U::Compaction, "compaction_update").shown("summary"),
+        history(U::CompactionSummary, "compaction_summary_chunk"),
+        event(U::Notice, "notice"),
+        #[cfg(test)]
+        history(U::Sample, "_sample").said("text", Role::Agent),
+    ]
+};
+
+impl UpdateKind {
     /// The kind of `update`, the JSON of an update object.
     pub fn of(update: &[u8]) -> Self {
         name(update).map_or(Self::Other, |name| Self::of_name(&name))
@@ -57,40 +184,33 @@ impl UpdateKind {
 
     /// The kind of an update with this name.
     pub fn of_name(name: &[u8]) -> Self {
-        match name {
-            b"user_message_chunk" => Self::Chunk(Role::User),
-            b"agent_message_chunk" => Self::Chunk(Role::Agent),
-            b"agent_thought_chunk" => Self::Chunk(Role::Thought),
-            b"tool_call" => Self::ToolCall,
-            b"tool_call_update" => Self::ToolCallUpdate,
-            b"plan" => Self::Plan,
-            b"available_commands_update" => Self::AvailableCommands,
-            b"current_mode_update" => Self::CurrentMode,
-            b"config_option_update" => Self::ConfigOptions,
-            b"usage_update" => Self::Usage,
-            b"session_info_update" => Self::SessionInfo,
-            b"subagent_update" => Self::Subagent,
-            b"notice" => Self::Notice,
-            _ => Self::Other,
-        }
+        let mut rows = ROWS.iter();
+        rows.find(|row| row.name.as_bytes() == name)
+            .map_or(Self::Other, |row| row.kind)
+    }
+
+    /// All kinds but [`UpdateKind::Other`].
+    pub fn all() -> impl Iterator<Item = Self> {
+        ROWS.iter().map(|row| row.kind)
+    }
+
+    fn row(self) -> Option<&'static UpdateRow> {
+        ROWS.iter().find(|row| row.kind == self)
     }
 
     /// The value of `sessionUpdate`; empty for [`UpdateKind::Other`].
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Chunk(role) => role.chunk(),
-            Self::ToolCall => "tool_call",
-            Self::ToolCallUpdate => "tool_call_update",
-            Self::Plan => "plan",
-            Self::AvailableCommands => "available_commands_update",
-            Self::CurrentMode => "current_mode_update",
-            Self::ConfigOptions => "config_option_update",
-            Self::Usage => "usage_update",
-            Self::SessionInfo => "session_info_update",
-            Self::Subagent => "subagent_update",
-            Self::Notice => "notice",
-            Self::Other => "",
-        }
+    pub fn name(self) -> &'static str {
+        self.row().map_or("", |row| row.name)
+    }
+
+    /// What its updates are to a session. Those of unknown kinds are a part of the history.
+    pub fn class(self) -> UpdateClass {
+        self.row().map_or(UpdateClass::History, |row| row.class)
+    }
+
+    /// Where its updates have text, if they have any for those who read a conversation.
+    pub fn text(self) -> Option<UpdateText> {
+        self.row()?.text
     }
 
     /// The beginning of an update of this kind.
@@ -98,14 +218,38 @@ impl UpdateKind {
         Object::new().string("sessionUpdate", self.name())
     }
 
-    /// Its position among [`UpdateKind::SNAPSHOTS`], if it is one.
-    pub fn snapshot(self) -> Option<usize> {
-        Self::SNAPSHOTS.iter().position(|kind| *kind == self)
+    /// The place of a snapshot in the order in which replays send them.
+    pub fn snapshot_order(self) -> Option<usize> {
+        let is_its = |row: &UpdateRow| row.kind == self && row.class == UpdateClass::Snapshot;
+        ROWS.iter().position(is_its)
     }
 
-    /// Whether an update of this kind changes or begins a tool call.
+    /// Whether an update of this kind is a snapshot.
+    pub fn is_snapshot(self) -> bool {
+        self.class() == UpdateClass::Snapshot
+    }
+
+    /// Whether an update of this kind changes or begins a tool call, in the form of version 1.
     pub const fn is_call(self) -> bool {
         matches!(self, Self::ToolCall | Self::ToolCallUpdate)
+    }
+}
+
+impl UpdateText {
+    /// The content blocks of an update of the kind, each as JSON text. A text without a block is
+    /// put into one.
+    pub fn blocks(self, update: &str) -> impl Iterator<Item = Cow<'_, str>> {
+        let value = json::text_member(update, self.member).unwrap_or_default();
+        let (one, list) = match value.bytes().next() {
+            Some(b'{') => (Some(value.into()), ""),
+            Some(b'"') => {
+                let block = Object::new().string("type", "text").raw("text", value);
+                (Some(block.end().into()), "")
+            }
+            _ => (None, value),
+        };
+        one.into_iter()
+            .chain(json::text_elements(list).map(Cow::Borrowed))
     }
 }
 
@@ -144,21 +288,15 @@ impl Role {
 
     /// The role of a whole message of version 2, by the name of its update.
     pub fn of_message(name: &str) -> Option<Self> {
-        match name {
-            "user_message" => Some(Self::User),
-            "agent_message" => Some(Self::Agent),
-            "agent_thought" => Some(Self::Thought),
+        match UpdateKind::of_name(name.as_bytes()) {
+            UpdateKind::Message(role) => Some(role),
             _ => None,
         }
     }
 
     /// The name of the update with a chunk of this role.
-    pub const fn chunk(self) -> &'static str {
-        match self {
-            Self::User => "user_message_chunk",
-            Self::Agent => "agent_message_chunk",
-            Self::Thought => "agent_thought_chunk",
-        }
+    pub fn chunk(self) -> &'static str {
+        UpdateKind::Chunk(self).name()
     }
 }
 

@@ -187,7 +187,7 @@ pub fn snapshot_of(kind: Kind, payload: &str) -> Option<String> {
     if kind != Kind::UpdateV2 {
         return None;
     }
-    let is_snapshot = |name: &[u8]| UpdateKind::of_name(name).snapshot().is_some();
+    let is_snapshot = |name: &[u8]| UpdateKind::of_name(name).is_snapshot();
     if let Some(rest) = payload.as_bytes().strip_prefix(PLAIN)
         && let Some(end) = memchr::memchr2(b'"', b'\\', rest)
         && rest[end] == b'"'
@@ -196,7 +196,7 @@ pub fn snapshot_of(kind: Kind, payload: &str) -> Option<String> {
         return None;
     }
     let update = json::text_member(payload, "update")?;
-    if !is_snapshot(UpdateKind::of(update.as_bytes()).name().as_bytes()) {
+    if !UpdateKind::of(update.as_bytes()).is_snapshot() {
         return None;
     }
     let mut info = None;
@@ -217,12 +217,8 @@ fn record_of<'a>(seq: u64, at: &'a str, kind: Kind, payload: &'a str) -> Record<
 
 /// The record of an update of the user's session.
 fn of<'a>(seq: u64, at: &'a str, update: &'a str) -> Record<'a> {
-    let kind = match UpdateKind::of(update.as_bytes()) {
-        UpdateKind::Notice => Kind::Transient,
-        kind if kind.snapshot().is_some() => Kind::Info,
-        _ => Kind::Update,
-    };
-    record_of(seq, at, kind, update)
+    let class = UpdateKind::of(update.as_bytes()).class();
+    record_of(seq, at, Kind::of_update(class), update)
 }
 
 /// Hands over the record of an update of a subagent's session.

@@ -1,5 +1,7 @@
 //! The kinds of records a log is made of.
 
+use crate::protocol::UpdateClass;
+
 /// The kind of a record. Its name in the log is [`Kind::as_str`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -49,6 +51,15 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// The kind of the record of an update of this class.
+    pub const fn of_update(class: UpdateClass) -> Self {
+        match class {
+            UpdateClass::History => Self::Update,
+            UpdateClass::Snapshot => Self::Info,
+            UpdateClass::Event => Self::Transient,
+        }
+    }
+
     const NAMED: [(Self, &'static str); 16] = [
         (Self::Session, "session"),
         (Self::Prompt, "prompt"),

@@ -44,7 +44,7 @@ use std::borrow::Cow;
 
 use crate::json;
 use crate::protocol::update::{self, UpdateKind};
-use crate::protocol::{Role, meta};
+use crate::protocol::{Role, UpdateClass, meta};
 use crate::record::open_turns::is_interrupted;
 use crate::record::{InVersion1, Kind, OpenTurns, Record};
 
@@ -407,9 +407,9 @@ impl Replay {
         params: Option<&[u8]>,
     ) -> Disposition {
         match kind {
-            UpdateKind::Notice => Disposition::Hidden,
             UpdateKind::Subagent => self.announcement(update),
-            kind if kind.snapshot().is_some() => {
+            kind if kind.class() == UpdateClass::Event => Disposition::Hidden,
+            kind if kind.is_snapshot() => {
                 self.hold(kind.name().as_bytes(), at, update, params);
                 Disposition::Hidden
             }

@@ -12,7 +12,7 @@ use crate::protocol::update;
 use super::live::LiveForm;
 use super::{REPEATED, Replay, put_instead};
 
-/// How many kinds that are not in [`SNAPSHOTS`] are held.
+/// How many kinds of snapshots that are unknown are held.
 const OTHERS: usize = 16;
 /// The longest name of such a kind, in bytes.
 const NAME: usize = 256;
@@ -131,7 +131,8 @@ impl Snapshots {
 
 /// The position of a kind of snapshot in the order of sending. Unknown kinds come last.
 fn rank(name: &[u8]) -> usize {
-    UpdateKind::of_name(name).snapshot().unwrap_or(usize::MAX)
+    let place = UpdateKind::of_name(name).snapshot_order();
+    place.unwrap_or(usize::MAX)
 }
 
 impl Replay {
@@ -160,7 +161,7 @@ impl Replay {
         };
         if let Some(name) = update::name(update)
             && let kind = UpdateKind::of_name(&name)
-            && (kind == UpdateKind::Other || kind.snapshot().is_some())
+            && (kind == UpdateKind::Other || kind.is_snapshot())
             && self.snapshots.takes(&name)
         {
             self.hold(&name, at, update, params);

@@ -1,7 +1,7 @@
 //! Reduces an update to its small members, if shortening strings does not make it fit.
 
 use crate::json;
-use crate::protocol::Role;
+use crate::protocol::UpdateKind;
 
 use super::truncation::{marker, text_block};
 
@@ -39,40 +39,24 @@ pub(super) fn of_member(update: &[u8], key: &[u8], value: &[u8]) -> Vec<u8> {
     member_stub(key, value, ContentShape::of(update))
 }
 
-/// The kind of an update's content.
+/// What a `content` consists of.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ContentShape {
-    Block,
+    /// A content block, or a list of blocks.
     Blocks,
     /// An item of a tool call's content.
     Item,
+    /// The items of a tool call's content.
     Items,
 }
 
 impl ContentShape {
     fn of(update: &[u8]) -> Self {
-        let name = json::member(update, 0, "sessionUpdate")
-            .and_then(|value| json::string_body(update, &value))
-            .and_then(|body| std::str::from_utf8(&update[body]).ok());
-        match name.unwrap_or_default() {
-            "tool_call_content_chunk" => Self::Item,
-            "compaction_summary_chunk" | "session_message_chunk" => Self::Block,
-            "session_message" => Self::Blocks,
-            name if Role::of_chunk(name).is_some() => Self::Block,
-            name if Role::of_message(name).is_some() => Self::Blocks,
-            _ => Self::Items,
+        match UpdateKind::of(update) {
+            UpdateKind::ToolCallContent => Self::Item,
+            UpdateKind::ToolCall | UpdateKind::ToolCallUpdate | UpdateKind::Other => Self::Items,
+            _ => Self::Blocks,
         }
-    }
-
-    /// A content of this form with nothing but a text block.
-    fn around(self, block: &[u8]) -> Vec<u8> {
-        let (before, behind): (&[u8], &[u8]) = match self {
-            Self::Block => (b"", b""),
-            Self::Blocks => (b"[", b"]"),
-            Self::Item => (b"{\"type\":\"content\",\"content\":", b"}"),
-            Self::Items => (b"[{\"type\":\"content\",\"content\":", b"}]"),
-        };
-        [before, block, behind].concat()
     }
 }
 
@@ -80,11 +64,21 @@ impl ContentShape {
 fn member_stub(key: &[u8], value: &[u8], content: ContentShape) -> Vec<u8> {
     let marker = marker(value.len());
     let block = || text_block(&marker);
+    let item = || {
+        [
+            b"{\"type\":\"content\",\"content\":",
+            block().as_slice(),
+            b"}",
+        ]
+        .concat()
+    };
+    let list = |element: Vec<u8>| [b"[", element.as_slice(), b"]"].concat();
     let string = || format!("\"{marker}\"").into_bytes();
     match (key, value.first()) {
-        (b"content", Some(b'{')) if content != ContentShape::Items => content.around(&block()),
-        (b"content", Some(b'[')) => content.around(&block()),
-        (b"summary", Some(b'[')) => [b"[", block().as_slice(), b"]"].concat(),
+        (b"content", Some(b'{')) if content == ContentShape::Blocks => block(),
+        (b"content", Some(b'{')) if content == ContentShape::Item => item(),
+        (b"content", Some(b'[')) if content == ContentShape::Items => list(item()),
+        (b"content" | b"summary", Some(b'[')) => list(block()),
         (b"entries", Some(b'[')) => {
             format!(r#"[{{"content":"{marker}","priority":"medium","status":"pending"}}]"#).into()
         }

@@ -1,7 +1,7 @@
 //! Replays what subagents did, in the order of the log, under the ids that their sessions had.
 
 use crate::json;
-use crate::protocol::{Id, IdSet, UpdateKind};
+use crate::protocol::{Id, IdSet, UpdateClass, UpdateKind};
 use crate::record::{Kind, Record, subagents};
 
 use super::Replay;
@@ -116,7 +116,7 @@ impl Replay {
     ) {
         let at = record.at;
         let mut kind = UpdateKind::of(update);
-        if kind == UpdateKind::Notice {
+        if kind.class() == UpdateClass::Event {
             return self.pending.flush(out);
         }
         if kind == UpdateKind::Subagent {

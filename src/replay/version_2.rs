@@ -69,12 +69,11 @@ impl Replay {
     }
 
     fn native_update(&mut self, at: &str, update: &[u8], params: Option<&[u8]>, out: &mut Vec<u8>) {
-        let name = update::name(update).unwrap_or_default();
-        let kind = match &*name {
+        let kind = match UpdateKind::of(update) {
             // What the session is doing now is not part of its history.
-            b"state_update" => UpdateKind::Notice,
-            b"tool_call_content_chunk" => UpdateKind::ToolCallUpdate,
-            name => UpdateKind::of_name(name),
+            UpdateKind::SessionState => UpdateKind::Notice,
+            UpdateKind::ToolCallContent => UpdateKind::ToolCallUpdate,
+            kind => kind,
         };
         if kind == UpdateKind::ConfigOptions {
             // The mode is one of the options.

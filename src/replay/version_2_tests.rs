@@ -150,7 +150,7 @@ fn mixed() -> impl Strategy<Value = Item> {
 /// Whether a replay shows an update in its place.
 fn is_history(update: &str) -> bool {
     let kind = UpdateKind::of(update.as_bytes());
-    kind.snapshot().is_none()
+    !kind.is_snapshot()
         && kind != UpdateKind::Notice
         && json::string_member(update, "sessionUpdate").as_deref() != Some("state_update")
 }

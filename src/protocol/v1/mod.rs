@@ -18,7 +18,7 @@ use std::borrow::Cow;
 use crate::json::{self, Object, Splice, remade};
 
 use super::meta::{self, add_note};
-use super::update::{self, Role, UpdateKind};
+use super::update::{self, UpdateKind};
 use super::v2;
 
 use calls::V1Calls;
@@ -94,36 +94,34 @@ impl Conversion {
     /// Takes the next update and calls `put` with each update of version 1. Some are held until
     /// what follows them is known, see [`flush`](Self::flush).
     pub fn update(&mut self, update: &str, put: &mut dyn FnMut(&str)) {
-        let name = update::name(update.as_bytes()).unwrap_or_default();
-        let name = String::from_utf8_lossy(&name).into_owned();
-        match name.as_str() {
-            "state_update" => return,
-            "tool_call_content_chunk" => {
+        let kind = UpdateKind::of(update.as_bytes());
+        match kind {
+            UpdateKind::SessionState => return,
+            UpdateKind::ToolCallContent => {
                 self.messages.pause();
                 self.calls.content_chunk(update);
                 return self.carry(update, put);
             }
-            "terminal_update" | "terminal_output_chunk" => {
+            UpdateKind::Terminal | UpdateKind::TerminalOutput => {
                 self.messages.pause();
                 self.calls.terminal(update);
                 return self.carry(update, put);
             }
             _ => self.flush(put),
         }
-        let shown = if let Some(role) = Role::of_chunk(&name) {
-            self.messages.chunk(role, update)
-        } else if let Some(role) = Role::of_message(&name) {
-            self.messages.whole(role, update)
-        } else {
+        if !matches!(kind, UpdateKind::Chunk(_) | UpdateKind::Message(_)) {
             self.messages.pause();
-            match name.as_str() {
-                "tool_call_update" => self.calls.update(update),
-                "plan_update" => plan(update),
-                "available_commands_update" => settings::commands(update),
-                "config_option_update" => settings::options(update),
-                v2::MODE_CHANGED => settings::mode(update),
-                _ => ConvertedUpdate::same(update),
-            }
+        }
+        let shown = match kind {
+            UpdateKind::Chunk(role) => self.messages.chunk(role, update),
+            UpdateKind::Message(role) => self.messages.whole(role, update),
+            UpdateKind::ToolCallUpdate => self.calls.update(update),
+            UpdateKind::PlanUpdate => plan(update),
+            UpdateKind::AvailableCommands => settings::commands(update),
+            UpdateKind::ConfigOptions => settings::options(update),
+            UpdateKind::Other if is_mode(update) => settings::mode(update),
+            // The other kinds have the same form in both versions.
+            _ => ConvertedUpdate::same(update),
         };
         self.put(update, &shown, put);
     }
@@ -179,6 +177,11 @@ impl Conversion {
         add_note(&mut splice, 0, note.as_bytes());
         String::from_utf8(splice.into_bytes()).unwrap_or_default()
     }
+}
+
+/// Whether an update is our own kind of a change of the mode.
+fn is_mode(update: &str) -> bool {
+    update::name(update.as_bytes()).as_deref() == Some(v2::MODE_CHANGED.as_bytes())
 }
 
 /// A plan with items is the plan of version 1, which has one. Other plans stay what they are.

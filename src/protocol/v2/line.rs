@@ -1,9 +1,9 @@
 //! Finds the update in a line of the connection, and parses both once.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::json::{self, Member};
+use crate::protocol::UpdateKind;
 
 /// How our lines begin, up to the members of the parameters.
 const HEAD: &[u8] = b"{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{";
@@ -37,9 +37,26 @@ pub(super) struct UpdateLine<'a, 'm> {
     pub(super) spot: UpdatePosition,
     /// The members of the update.
     pub(super) members: &'m [Member],
+    pub(super) kind: UpdateKind,
 }
 
-impl<'a> UpdateLine<'a, '_> {
+impl<'a, 'm> UpdateLine<'a, 'm> {
+    /// Parses a line. `None` for one that is not such a notification. `members` is a buffer.
+    pub(super) fn read(line: &'a [u8], members: &'m mut Vec<Member>) -> Option<Self> {
+        let spot = read(line, members)?;
+        let mut update = Self {
+            line,
+            spot,
+            members,
+            kind: UpdateKind::Other,
+        };
+        let name = update.get("sessionUpdate");
+        if let Some(name) = name.and_then(|name| json::string_body(line, &name)) {
+            update.kind = UpdateKind::of_name(&json::unescaped_bytes(&line[name]));
+        }
+        Some(update)
+    }
+
     /// The value of a member. If several have this name, the last one.
     pub(super) fn get(&self, key: &str) -> Option<Range<usize>> {
         let found = self
@@ -47,12 +64,6 @@ impl<'a> UpdateLine<'a, '_> {
             .iter()
             .rfind(|member| &self.line[member.key.clone()] == key.as_bytes());
         found.map(|member| member.value.clone())
-    }
-
-    /// The name of its kind, without escapes.
-    pub(super) fn name(&self) -> Option<Cow<'a, [u8]>> {
-        let body = json::string_body(self.line, &self.get("sessionUpdate")?)?;
-        Some(json::unescaped_bytes(&self.line[body]))
     }
 
     /// The turn in our note in the parameters, as JSON text.
@@ -66,7 +77,7 @@ impl<'a> UpdateLine<'a, '_> {
 
 /// Finds the update in a line and collects its members. `None` for a line that is not such a
 /// notification.
-pub(super) fn read(line: &[u8], members: &mut Vec<Member>) -> Option<UpdatePosition> {
+fn read(line: &[u8], members: &mut Vec<Member>) -> Option<UpdatePosition> {
     if let Some((at, time)) = ours(line).or_else(|| Some((begins(line)?, None)))
         && let Some(end) = collect(line, at, members)
         && &line[end..] == TAIL
@@ -168,13 +179,8 @@ mod tests {
     fn only_updates_are_found() {
         let found = |line: &str| {
             let mut members = Vec::new();
-            let spot = read(line.as_bytes(), &mut members)?;
-            let update = UpdateLine {
-                line: line.as_bytes(),
-                spot,
-                members: &members,
-            };
-            assert_eq!(update.name().as_deref(), Some(&b"plan"[..]));
+            let update = UpdateLine::read(line.as_bytes(), &mut members)?;
+            assert_eq!(update.kind, UpdateKind::Plan);
             let turn = update.turn().map(<[u8]>::to_vec);
             Some((line[update.spot.update].to_owned(), turn))
         };

@@ -35,7 +35,7 @@ pub use workspace::workspace_params;
 
 use crate::json::{self, Member, Splice};
 use crate::protocol::meta::{REJOIN, UPDATES};
-use crate::protocol::{Id, IdSet, Role, UpdateKind};
+use crate::protocol::{Id, IdSet, Role, UpdateClass, UpdateKind};
 
 use chunk_layout::ChunkLayoutCache;
 use line::UpdateLine;
@@ -189,12 +189,7 @@ impl V2View {
             ConvertedLine::Unchanged
         } else {
             let mut members = std::mem::take(&mut self.members);
-            let read = line::read(line, &mut members).map(|spot| {
-                let update = UpdateLine {
-                    line,
-                    spot,
-                    members: &members,
-                };
+            let read = UpdateLine::read(line, &mut members).map(|update| {
                 let mut is_hidden = self.awaited.is_some();
                 let is_native = line.starts_with(HEAD_V2);
                 let mut alike = std::mem::take(&mut self.alike);
@@ -209,7 +204,7 @@ impl V2View {
                     None => self.convert_after(&mut alike, &update, is_native),
                 };
                 self.alike = alike;
-                if update.name().as_deref() != Some(UpdateKind::Subagent.name().as_bytes()) {
+                if update.kind != UpdateKind::Subagent {
                     return shown;
                 }
                 self.announce(&update, is_hidden);
@@ -312,12 +307,8 @@ impl V2View {
             lines.extend_from_slice(&line[original]);
             lines.extend_from_slice(&line[place.end..]);
             let line = &lines[start..];
-            if let Some(spot) = line::read(line, &mut members) {
-                self.learn(&UpdateLine {
-                    line,
-                    spot,
-                    members: &members,
-                });
+            if let Some(update) = UpdateLine::read(line, &mut members) {
+                self.learn(&update);
             }
         }
         Some(lines)
@@ -327,11 +318,7 @@ impl V2View {
     /// chunk that follows is joined to it.
     fn learn(&mut self, update: &UpdateLine<'_, '_>) {
         self.pause();
-        let name = update.name();
-        let name = name.as_deref().unwrap_or_default();
-        let name = std::str::from_utf8(name).unwrap_or_default();
-        let chunk = Role::of_chunk(name);
-        if let Some(role) = chunk.or_else(|| Role::of_message(name))
+        if let UpdateKind::Chunk(role) | UpdateKind::Message(role) = update.kind
             && let Some(id) = update.get("messageId")
             && let Some(id) = json::string_body(update.line, &id)
         {
@@ -340,7 +327,7 @@ impl V2View {
             if self.awaited.as_deref() == Some(&*json::unescaped_bytes(id)) {
                 self.awaited = None;
             }
-            if chunk.is_some() && self.awaited.is_none() {
+            if update.kind == UpdateKind::Chunk(role) && self.awaited.is_none() {
                 self.alike.learn(update);
             }
         }
@@ -348,23 +335,21 @@ impl V2View {
 
     fn update<'a>(&mut self, update: &UpdateLine<'a, '_>) -> Option<LineConversion<'a>> {
         let (line, at) = (update.line, update.spot.update.start);
-        let name = update.name();
-        let name = name.as_deref().unwrap_or_default();
-        let role = std::str::from_utf8(name).ok().and_then(Role::of_chunk);
-        let splice = match (role, name) {
-            (Some(role), _) => self.chunk(role, update),
-            (_, b"tool_call" | b"tool_call_update") => return self.call(update),
-            (_, b"available_commands_update") => commands::change(line, at),
-            (_, b"config_option_update") => self.modes.options(line, at),
-            (_, b"current_mode_update") => self.modes.mode(line, at),
-            // Updates that are not part of the history and have the same form in both versions.
-            (_, b"session_info_update" | b"usage_update" | b"notice") => None,
-            (_, b"plan") => {
+        let splice = match update.kind {
+            UpdateKind::Chunk(role) => self.chunk(role, update),
+            UpdateKind::ToolCall | UpdateKind::ToolCallUpdate => return self.call(update),
+            UpdateKind::AvailableCommands => commands::change(line, at),
+            UpdateKind::ConfigOptions => self.modes.options(line, at),
+            UpdateKind::CurrentMode => self.modes.mode(line, at),
+            UpdateKind::Plan => {
                 self.pause();
                 plan::change(line, at)
             }
-            _ => {
-                self.pause();
+            // The other kinds have the same form in both versions.
+            kind => {
+                if kind.class() == UpdateClass::History {
+                    self.pause();
+                }
                 None
             }
         };
@@ -446,14 +431,8 @@ impl V2View {
 /// Whether a line of version 2 has all options.
 fn has_options(line: &[u8]) -> bool {
     let mut members = Vec::new();
-    line::read(line, &mut members).is_some_and(|spot| {
-        let update = UpdateLine {
-            line,
-            spot,
-            members: &members,
-        };
-        update.name().as_deref() == Some(UpdateKind::ConfigOptions.name().as_bytes())
-    })
+    let update = UpdateLine::read(line, &mut members);
+    update.is_some_and(|update| update.kind == UpdateKind::ConfigOptions)
 }
 
 impl<'a> From<Splice<'a>> for LineConversion<'a> {

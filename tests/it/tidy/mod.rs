@@ -12,6 +12,7 @@ use std::sync::LazyLock;
 
 use imports::Module;
 use measures::Measures;
+use rejoin::protocol::UpdateKind;
 use tree::{rust_files, tracked_files};
 
 static MODULES: LazyLock<Vec<Module>> =
@@ -106,9 +107,8 @@ fn the_document_tells_what_becomes_of_each_method_and_update() {
     let files = tracked_files();
     let file = |path: &str| files.iter().find(|file| file.path == path).unwrap();
     let mut names = protocol::methods();
-    for source in ["src/protocol/method.rs", "src/protocol/update.rs"] {
-        names.extend(protocol::constants(file(source)));
-    }
+    names.extend(protocol::constants(file("src/protocol/method.rs")));
+    names.extend(UpdateKind::all().map(|kind| kind.name().to_owned()));
     let document = file("docs/wrapping.md");
     check(&protocol::untold(document, &names, &files));
 }

@@ -15,7 +15,7 @@ use crate::engine::known::title as title_of;
 use crate::export::diff;
 use crate::export::parts::{ConversationPart, PartEntries};
 use crate::export::plain::{one_line, plain};
-use crate::protocol::Role;
+use crate::protocol::{Role, UpdateKind};
 use crate::sys::Timestamp;
 
 /// Prose is not wider than this: long lines are hard to read.
@@ -346,14 +346,14 @@ impl<'a> ConversationPainter<'a> {
         painted: &mut BTreeSet<&'b str>,
     ) {
         let name = update["sessionUpdate"].as_str().unwrap_or_default();
-        if name != "subagent_update" {
+        if name != UpdateKind::Subagent.name() {
             self.bare_call = false;
             self.speaks(Role::Agent);
             self.wrapped(FAINT, &format!("[{}]", one_line(name)));
-            let summary = update["summary"].as_array().into_iter().flatten();
-            let summary: Vec<_> = summary.map(block).collect();
-            if !summary.is_empty() {
-                self.wrapped(FAINT, &summary.join("\n\n"));
+            let text = TranscriptEntry::text_blocks(update);
+            let text: Vec<_> = text.iter().map(|content| block(content)).collect();
+            if !text.is_empty() {
+                self.wrapped(FAINT, &text.join("\n\n"));
             }
             return;
         }

@@ -11,7 +11,7 @@ use super::echo::{Echo, Steered};
 use super::messages::{MessageIdChange, MessageIds};
 use crate::engine::agent::parse::{Fields, Payload, PayloadForm};
 use crate::json::{self, Span};
-use crate::protocol::{Role, UpdateKind};
+use crate::protocol::{Role, UpdateClass, UpdateKind};
 use crate::record::Kind;
 use crate::sys::Ids;
 
@@ -195,16 +195,11 @@ impl IdNormalizer {
                 self.messages.pause();
                 self.call(call == UpdateKind::ToolCall, &text, &fields)
             }
-            UpdateKind::Notice => {
-                kind = Kind::Transient;
-                None
-            }
-            other if other.snapshot().is_some() => {
-                kind = Kind::Info;
-                None
-            }
-            _ => {
-                self.messages.pause();
+            other => {
+                match other.class() {
+                    UpdateClass::History => self.messages.pause(),
+                    class => kind = Kind::of_update(class),
+                }
                 None
             }
         };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::engine::Block;
 use crate::json::{self, Object, string_member, text_member};
-use crate::protocol::{Role, UpdateKind};
+use crate::protocol::{Role, UpdateClass, UpdateKind};
 use crate::record::Kind;
 use crate::sys::Ids;
 
@@ -71,10 +71,10 @@ impl ImportedHistory {
             self.too_long = true;
             return;
         }
-        if kind == UpdateKind::Notice {
+        if kind.class() == UpdateClass::Event {
             return self.block.push(Kind::TransientV2, params);
         }
-        if kind.snapshot().is_none() {
+        if !kind.is_snapshot() {
             self.updates += 1;
             let update = text_member(params, "update").unwrap_or_default();
             if let Some((id, blocks)) = user_message(update) {
@@ -139,8 +139,7 @@ impl ImportedHistory {
 
 /// The id and the blocks of a message of the user, of version 2.
 fn user_message(update: &str) -> Option<(Option<String>, Vec<String>)> {
-    let name = string_member(update, "sessionUpdate")?;
-    if Role::of_message(&name) != Some(Role::User) {
+    if UpdateKind::of(update.as_bytes()) != UpdateKind::Message(Role::User) {
         return None;
     }
     let content = text_member(update, "content").unwrap_or("[]");

@@ -4,10 +4,10 @@ use crate::engine::Block;
 use crate::engine::agent::ids::Echo;
 use crate::engine::agent::parse::Payload;
 use crate::json::text_member;
-use crate::protocol::{Role, UpdateKind};
+use crate::protocol::{UpdateClass, UpdateKind};
 use crate::record::Kind;
 
-use super::work::{SentTurn, StateReport};
+use super::work::{SentTurn, StateReport, is_of_user};
 use super::{RouteMode, RouteState, SessionRoute, name_of};
 
 impl SessionRoute {
@@ -100,19 +100,18 @@ impl SessionRoute {
             ..
         } = &mut *state;
         let is_live = matches!(mode, RouteMode::Live | RouteMode::AfterReplay);
-        let is_snapshot = kind.snapshot().is_some();
+        let class = kind.class();
+        let is_snapshot = kind.is_snapshot();
         if is_live && !is_snapshot {
-            if work.repeats_prompt(kind, &name, payload.update()) {
+            if work.repeats_prompt(kind, payload.update()) {
                 return;
             }
             *updated = true;
-            let is_user = kind == UpdateKind::Chunk(Role::User)
-                || Role::of_message(&name) == Some(Role::User);
-            let content = is_user
+            let content = is_of_user(kind)
                 .then(|| text_member(payload.update(), "content"))
                 .flatten();
-            let record = match kind {
-                UpdateKind::Notice => Kind::TransientV2,
+            let record = match class {
+                UpdateClass::Event => Kind::TransientV2,
                 _ if content.is_some_and(|content| normalizer.repeats_steered(content)) => {
                     Kind::TransientV2
                 }
@@ -138,7 +137,7 @@ impl SessionRoute {
             RouteMode::Discard(discarded) if is_snapshot => {
                 discarded.keep(name_of(&shown), shown.into_owned());
             }
-            RouteMode::Discard(_) if kind == UpdateKind::Notice => {}
+            RouteMode::Discard(_) if class == UpdateClass::Event => {}
             RouteMode::Discard(discarded) => discarded.history += 1,
             RouteMode::Import(import) => import.native_update(kind, &shown),
         }

@@ -11,12 +11,6 @@ use crate::record::CurrentSettings;
 
 use crate::json::with_members;
 
-/// The name of the update with the current mode.
-const MODE: &str = UpdateKind::CurrentMode.name();
-
-/// The name of the update with the options.
-const OPTIONS: &str = UpdateKind::ConfigOptions.name();
-
 /// The latest settings of a session, as far as they are known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::engine::agent) struct AgentSettings {
@@ -46,13 +40,14 @@ impl AgentSettings {
         } else {
             &value
         };
-        match update["sessionUpdate"].as_str() {
-            Some(MODE) => {
+        let name = update["sessionUpdate"].as_str();
+        match name.map(|name| UpdateKind::of_name(name.as_bytes())) {
+            Some(UpdateKind::CurrentMode) => {
                 if let Some(mode) = update["currentModeId"].as_str() {
                     self.mode = Some(mode.to_owned());
                 }
             }
-            Some(OPTIONS) => {
+            Some(UpdateKind::ConfigOptions) => {
                 let whole = text_member(payload, "update").unwrap_or(payload);
                 if let Some(list) = text_member(whole, "configOptions") {
                     self.set_options(list);
@@ -95,7 +90,7 @@ impl AgentSettings {
         let update = match method {
             method::SESSION_SET_MODE => {
                 let mode = params["modeId"].as_str()?;
-                json!({ "sessionUpdate": MODE, "currentModeId": mode }).to_string()
+                mode_update(mode)
             }
             method::SESSION_SET_MODEL => {
                 json!({ "modelId": params["modelId"].as_str()? }).to_string()
@@ -245,14 +240,14 @@ impl AgentSettings {
         let (mut changed, mut gone) = (Vec::new(), Vec::new());
         match (&before.mode, &self.mode) {
             (Some(was), Some(is)) if was != is => {
-                changed.push(json!({ "sessionUpdate": MODE, "currentModeId": is }).to_string());
+                changed.push(mode_update(is));
             }
-            (Some(_), None) => gone.push(MODE),
+            (Some(_), None) => gone.push(UpdateKind::CurrentMode.name()),
             _ => {}
         }
         match (&before.list, &self.list) {
             (Some(was), Some(is)) if was != is => changed.push(options_update(is)),
-            (Some(_), None) => gone.push(OPTIONS),
+            (Some(_), None) => gone.push(UpdateKind::ConfigOptions.name()),
             _ => {}
         }
         (changed, gone)
@@ -280,6 +275,12 @@ pub(in crate::engine::agent) fn reported(answer: &str) -> Option<String> {
         .filter(|(_, value)| *value != "null")
         .collect::<Vec<_>>();
     (!members.is_empty()).then(|| text::object(members))
+}
+
+/// The update with this mode.
+fn mode_update(mode: &str) -> String {
+    let update = UpdateKind::CurrentMode.object();
+    update.string("currentModeId", mode).end()
 }
 
 /// The update with these options.

@@ -136,9 +136,8 @@ impl AgentWork {
 
     /// Whether an update repeats the prompt, which the client has been sent already. What was reported
     /// before that was other work.
-    pub(super) fn repeats_prompt(&mut self, kind: UpdateKind, name: &str, update: &str) -> bool {
-        let is_message = Role::of_message(name) == Some(Role::User);
-        if !is_message && kind != UpdateKind::Chunk(Role::User) {
+    pub(super) fn repeats_prompt(&mut self, kind: UpdateKind, update: &str) -> bool {
+        if !is_of_user(kind) {
             return false;
         }
         let (Some(turn), Some(id)) = (&mut self.turn, string_member(update, "messageId")) else {
@@ -153,6 +152,14 @@ impl AgentWork {
         }
         true
     }
+}
+
+/// Whether an update of this kind has words of the user.
+pub(super) fn is_of_user(kind: UpdateKind) -> bool {
+    matches!(
+        kind,
+        UpdateKind::Chunk(Role::User) | UpdateKind::Message(Role::User)
+    )
 }
 
 impl AgentTurn {
@@ -218,7 +225,7 @@ mod tests {
     fn repeats(work: &mut AgentWork, name: &str, members: &str) -> bool {
         let update = format!(r#"{{"sessionUpdate":"{name}",{members}}}"#);
         let kind = UpdateKind::of_name(name.as_bytes());
-        work.repeats_prompt(kind, name, &update)
+        work.repeats_prompt(kind, &update)
     }
 
     const RUNNING: &str = r#""state":"running""#;

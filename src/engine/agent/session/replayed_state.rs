@@ -179,7 +179,7 @@ impl ReplayedState {
             Kind::Info => self.snapshot(name_of(record.payload), record.payload),
             Kind::UpdateV2 => {
                 let name = name_of(record.payload);
-                if UpdateKind::of_name(name.as_bytes()).snapshot().is_some() {
+                if UpdateKind::of_name(name.as_bytes()).is_snapshot() {
                     self.snapshot(name, record.payload);
                 }
             }

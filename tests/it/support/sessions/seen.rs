@@ -145,9 +145,8 @@ impl Seen {
     pub(super) fn update(&mut self, update: &str, replayed: Option<&String>) {
         let name =
             &serde_json::from_str::<Value>(update).expect("an update is JSON")["sessionUpdate"];
-        let is_state = UpdateKind::of_name(name.as_str().unwrap_or_default().as_bytes())
-            .snapshot()
-            .is_some();
+        let is_state =
+            UpdateKind::of_name(name.as_str().unwrap_or_default().as_bytes()).is_snapshot();
         if let Some(line) = replayed {
             let loading = self.is_asked(&Asked::Load);
             assert!(loading, "replayed without a load: {line}");
