@@ -2,6 +2,8 @@
 
 use std::io::{self, BufRead};
 
+use tokio::io::{AsyncBufRead, AsyncBufReadExt};
+
 /// How much of a rejected line is kept, to find the request's id in it.
 pub const KEPT_OF_REFUSED: usize = 4096;
 
@@ -19,59 +21,111 @@ pub enum InputLine {
     },
 }
 
-/// Reads lines of at most `limit` bytes. A longer line is skipped without keeping it in memory.
+/// Splits bytes into lines of at most `limit` bytes. A longer line is skipped without keeping it in memory.
 #[derive(Debug)]
-pub struct LineReader<R> {
-    input: R,
+pub struct LineSplitter {
     limit: usize,
+    line: Vec<u8>,
+    len: u64,
+    /// Whether a line has begun, which may be empty.
+    begun: bool,
 }
 
-impl<R: BufRead> LineReader<R> {
-    /// A reader of `input`.
-    pub fn new(input: R, limit: usize) -> Self {
-        Self { input, limit }
-    }
-
-    /// The next line, or `None` at the end of input. The last line may lack its line break.
-    pub fn next_line(&mut self) -> io::Result<Option<InputLine>> {
-        let mut line = Vec::new();
-        let mut len = 0u64;
-        let mut begun = false;
-        loop {
-            let chunk = match self.input.fill_buf() {
-                Ok(chunk) => chunk,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
-            };
-            if chunk.is_empty() {
-                return Ok(begun.then(|| self.finish(line, len)));
-            }
-            begun = true;
-            let end = memchr::memchr(b'\n', chunk);
-            let part = &chunk[..end.unwrap_or(chunk.len())];
-            len += part.len() as u64;
-            if len <= self.limit as u64 {
-                line.extend_from_slice(part);
-            } else {
-                // Frees the excess buffer before more arrives.
-                let missing = KEPT_OF_REFUSED.saturating_sub(line.len()).min(part.len());
-                line.extend_from_slice(&part[..missing]);
-                line.truncate(KEPT_OF_REFUSED);
-                line.shrink_to_fit();
-            }
-            let used = end.map_or(chunk.len(), |end| end + 1);
-            self.input.consume(used);
-            if end.is_some() {
-                return Ok(Some(self.finish(line, len)));
-            }
+impl LineSplitter {
+    /// A splitter at the beginning of a line.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            line: Vec::new(),
+            len: 0,
+            begun: false,
         }
     }
 
-    fn finish(&self, line: Vec<u8>, len: u64) -> InputLine {
-        if len <= self.limit as u64 {
+    /// Takes bytes up to the end of the line. Returns how many, and the line if it is complete.
+    pub fn take(&mut self, bytes: &[u8]) -> (usize, Option<InputLine>) {
+        self.begun |= !bytes.is_empty();
+        let end = memchr::memchr(b'\n', bytes);
+        let part = &bytes[..end.unwrap_or(bytes.len())];
+        self.len += part.len() as u64;
+        if self.len <= self.limit as u64 {
+            self.line.extend_from_slice(part);
+        } else {
+            // Frees the excess buffer before more arrives.
+            let missing = KEPT_OF_REFUSED.saturating_sub(self.line.len());
+            self.line
+                .extend_from_slice(&part[..missing.min(part.len())]);
+            self.line.truncate(KEPT_OF_REFUSED);
+            self.line.shrink_to_fit();
+        }
+        match end {
+            Some(end) => (end + 1, self.finish()),
+            None => (bytes.len(), None),
+        }
+    }
+
+    /// The line that has begun; at the end of input, it lacks its line break.
+    pub fn finish(&mut self) -> Option<InputLine> {
+        let (line, len) = (
+            std::mem::take(&mut self.line),
+            std::mem::take(&mut self.len),
+        );
+        std::mem::take(&mut self.begun).then_some(if len <= self.limit as u64 {
             InputLine::Whole(line)
         } else {
             InputLine::TooLong { start: line, len }
+        })
+    }
+}
+
+/// Reads lines of bounded length.
+#[derive(Debug)]
+pub struct LineReader<R> {
+    input: R,
+    lines: LineSplitter,
+}
+
+impl<R> LineReader<R> {
+    /// A reader of lines of at most `limit` bytes from `input`.
+    pub fn new(input: R, limit: usize) -> Self {
+        let lines = LineSplitter::new(limit);
+        Self { input, lines }
+    }
+}
+
+impl<R: BufRead> LineReader<R> {
+    /// The next line, or `None` at the end of input. The last line may lack its line break.
+    pub fn next_line(&mut self) -> io::Result<Option<InputLine>> {
+        loop {
+            let bytes = match self.input.fill_buf() {
+                Ok([]) => return Ok(self.lines.finish()),
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            let (taken, line) = self.lines.take(bytes);
+            self.input.consume(taken);
+            if line.is_some() {
+                return Ok(line);
+            }
+        }
+    }
+}
+
+impl<R: AsyncBufRead + Unpin> LineReader<R> {
+    /// Waits for the next line; `None` at the end of input. The last line may lack its line break. A wait
+    /// that is dropped loses nothing.
+    pub async fn line(&mut self) -> io::Result<Option<InputLine>> {
+        loop {
+            let bytes = self.input.fill_buf().await?;
+            if bytes.is_empty() {
+                return Ok(self.lines.finish());
+            }
+            let (taken, line) = self.lines.take(bytes);
+            self.input.consume(taken);
+            if line.is_some() {
+                return Ok(line);
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Parameters and results stay JSON text: what is forwarded between a client and an agent keeps its
 //! numbers, its order and its duplicate names.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
@@ -21,7 +21,7 @@ pub struct OutgoingRequests(Arc<Mutex<OutgoingState>>);
 struct OutgoingState {
     last: u64,
     closed: bool,
-    waiting: HashMap<u64, oneshot::Sender<Outcome>>,
+    waiting: BTreeMap<u64, oneshot::Sender<Outcome>>,
 }
 
 /// A pending request: resolves with its outcome, or with `None` if the other side is gone. Dropping
@@ -64,6 +64,14 @@ impl OutgoingRequests {
                 true
             }
             None => false,
+        }
+    }
+
+    /// Answers all pending requests with this error.
+    pub fn fail_all(&self, error: &str) {
+        let waiting = std::mem::take(&mut self.lock().waiting);
+        for tell in waiting.into_values() {
+            tell.send(Err(error.to_owned())).ok();
         }
     }
 

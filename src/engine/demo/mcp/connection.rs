@@ -1,29 +1,29 @@
 //! A connection with one MCP server, from `initialize` to its end.
 
-use std::sync::Mutex;
+use std::pin::Pin;
 use std::time::Duration;
 
-use rmcp::ClientHandler;
-use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientConfig, ClientRequest,
-    Implementation, JsonObject, PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion,
-    ServerResult,
-};
-use rmcp::service::{
-    ClientCacheConfig, NotificationContext, Peer, PeerRequestOptions, RequestHandle, RoleClient,
-    RunningService, RunningServiceCancellationToken, ServiceError,
-};
-use serde_json::Value;
-use tokio::sync::{broadcast, watch};
+use serde_json::{Value, json};
+use tokio::sync::broadcast::Receiver;
 use tokio::time::timeout;
 
-use crate::engine::process::Child;
 use crate::engine::upstream::Patience;
-use crate::sys::lock;
+use crate::json;
+use crate::transport::OutgoingRequest;
+use crate::transport::message::{notification_line, request_line};
 
-use super::error::RequestError;
-use super::lean::TOOLS;
-use super::tools::{McpTool, McpTools};
+#[cfg(feature = "mcp-http")]
+use super::http::HttpTransport;
+use super::peer::{McpPeer, RequestError, ToolProgress, result};
+use super::stdio::StdioTransport;
+use super::tools::McpTools;
+
+/// The versions of MCP that are spoken, the preferred one first. Later ones have no `initialize`, which
+/// nearly every server still requires.
+const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+
+/// The reason if a server ended before the handshake was complete.
+const ENDED: &str = "it ended before it had answered `initialize`";
 
 /// How long a subprocess may take to list its tools.
 const LISTS: Duration = Duration::from_secs(15);
@@ -36,239 +36,287 @@ const LISTS_FAR: Duration = Duration::from_secs(5);
 const PAGES: usize = 100;
 
 /// How long it may take to close a connection, and to notify a server that a call is cancelled.
-const LEAVES: Duration = Duration::from_millis(500);
-
-/// How many progress notifications may wait; older ones are dropped.
-const WAITING: usize = 16;
+pub(super) const LEAVES: Duration = Duration::from_millis(500);
 
 /// A connection with a server that has answered `initialize`.
+#[derive(Debug)]
 pub(super) struct McpConnection {
-    peer: Peer<RoleClient>,
-    progress: ProgressHandler,
-    stop: Mutex<Option<RunningServiceCancellationToken>>,
-    ended: watch::Receiver<bool>,
-    child: Option<Child>,
+    peer: McpPeer,
+    transport: McpTransport,
+    /// The server's own name and version.
+    server: String,
+}
+
+/// How a server is reached.
+#[derive(Debug)]
+pub(super) enum McpTransport {
+    Stdio(StdioTransport),
+    #[cfg(feature = "mcp-http")]
+    Http(HttpTransport),
 }
 
 impl McpConnection {
-    /// Takes over a connection that the library has made. `child` is the server's process, if it is
-    /// our subprocess.
-    pub(super) fn new(
-        service: RunningService<RoleClient, ProgressHandler>,
-        child: Option<Child>,
-    ) -> Self {
-        let (sender, ended) = watch::channel(false);
-        let peer = service.peer().clone();
-        let progress = service.service().clone();
-        let stop = Mutex::new(Some(service.cancellation_token()));
-        tokio::spawn(async move {
-            service.waiting().await.ok();
-            sender.send_replace(true);
-        });
-        Self {
+    /// Initializes a connection. Fails with the reason, in words.
+    pub(super) async fn open(peer: McpPeer, transport: McpTransport) -> Result<Self, String> {
+        let mut connection = Self {
             peer,
-            progress,
-            stop,
-            ended,
-            child,
+            transport,
+            server: "unnamed".to_owned(),
+        };
+        let Err(why) = connection.initialize().await else {
+            return Ok(connection);
+        };
+        let why = match why {
+            RequestError::Closed => ENDED.to_owned(),
+            RequestError::Failed(why) => why,
+        };
+        if !connection.is_process() {
+            return Err(why);
         }
+        // Its stderr is complete once it has ended.
+        connection.end(Patience::EndOfInput).await;
+        Err(format!("{why} ({})", connection.exit_reason().await))
+    }
+
+    async fn initialize(&mut self) -> Result<(), RequestError> {
+        let client =
+            json!({ "name": env!("CARGO_PKG_NAME"), "version": env!("CARGO_PKG_VERSION") });
+        let params = json!({
+            "protocolVersion": VERSIONS[0],
+            "capabilities": {},
+            "clientInfo": client,
+        });
+        let answer = self.request("initialize", &params).await?;
+        let invalid = || RequestError::failed("its response to `initialize` is invalid");
+        let version = json::string_member(&answer, "protocolVersion").ok_or_else(invalid)?;
+        if !VERSIONS.contains(&&*version) {
+            let why = "it supports no version of MCP that rejoin supports";
+            return Err(RequestError::failed(why));
+        }
+        if let Some(server) = json::text_member(&answer, "serverInfo") {
+            let text = |name| json::string_member(server, name).unwrap_or_default();
+            self.server = format!("{} {}", text("name"), text("version"));
+        }
+        #[cfg(feature = "mcp-http")]
+        if let McpTransport::Http(http) = &self.transport {
+            http.set_version(&version);
+        }
+        self.notify("notifications/initialized", &json!({})).await?;
+        #[cfg(feature = "mcp-http")]
+        if let McpTransport::Http(http) = &self.transport {
+            http.listen();
+        }
+        Ok(())
     }
 
     /// The server's own name and version.
-    pub(super) fn server_info(&self) -> String {
-        let info = self.peer.peer_info();
-        let server = info.as_ref().and_then(|info| info.server_info.as_ref());
-        server.map_or_else(
-            || "unnamed".to_owned(),
-            |server| format!("{} {}", server.name, server.version),
-        )
+    pub(super) fn server_info(&self) -> &str {
+        &self.server
     }
 
     /// Whether the server is our subprocess.
     pub(super) fn is_process(&self) -> bool {
-        self.child.is_some()
+        matches!(self.transport, McpTransport::Stdio(_))
     }
 
     /// Whether the connection has ended.
     pub(super) fn has_ended(&self) -> bool {
-        *self.ended.borrow() || self.child.as_ref().is_some_and(Child::has_ended)
+        let has_exited = match &self.transport {
+            McpTransport::Stdio(stdio) => stdio.has_ended(),
+            #[cfg(feature = "mcp-http")]
+            McpTransport::Http(_) => false,
+        };
+        has_exited || self.peer.ended.is_cancelled()
     }
 
     /// Waits until the connection has ended.
     pub(super) async fn ended(&self) {
-        // An error means that the sender was dropped, so the connection has ended, too.
-        self.ended.clone().wait_for(|ended| *ended).await.ok();
+        match &self.transport {
+            McpTransport::Stdio(stdio) => stdio.ended().await,
+            #[cfg(feature = "mcp-http")]
+            McpTransport::Http(_) => self.peer.ended.cancelled().await,
+        }
     }
 
-    /// How the server ended, as far as that is known, and the end of its stderr. Waits a moment for
-    /// a subprocess that is about to exit.
+    /// How the server ended, as far as that is known. Waits a moment for a subprocess that is about to
+    /// exit.
     pub(super) async fn exit_reason(&self) -> String {
-        let Some(child) = &self.child else {
-            return "the connection was closed".to_owned();
-        };
-        timeout(LEAVES, child.ended()).await.ok();
-        exit_reason(child)
+        match &self.transport {
+            McpTransport::Stdio(stdio) => stdio.exit_reason().await,
+            #[cfg(feature = "mcp-http")]
+            McpTransport::Http(_) => "the connection was closed".to_owned(),
+        }
     }
 
     /// The server's current tools.
     pub(super) async fn tools(&self) -> Result<McpTools, RequestError> {
         let time = if self.is_process() { LISTS } else { LISTS_FAR };
         timeout(time, self.pages()).await.unwrap_or_else(|_| {
-            Err(RequestError::Failed(format!(
-                "`tools/list` timed out after {} seconds",
-                time.as_secs()
-            )))
+            let seconds = time.as_secs();
+            let why = format!("`tools/list` timed out after {seconds} seconds");
+            Err(RequestError::Failed(why))
         })
     }
 
     async fn pages(&self) -> Result<McpTools, RequestError> {
-        // The library would cache whole lists, and return an old one if the server fails.
-        let no_cache = ClientCacheConfig::disabled();
-        self.peer.set_response_cache_config(no_cache).await;
         let mut tools = McpTools::default();
-        let mut cursor = None;
+        let mut params = json!({});
         for _ in 0..PAGES {
-            let params = PaginatedRequestParams::default().with_cursor(cursor);
-            let page = self.peer.list_tools(Some(params)).await?;
-            for tool in &page.tools {
-                match McpTool::of(tool) {
-                    Some(tool) if tools.list.len() < TOOLS => tools.list.push(tool),
-                    _ => tools.more = true,
+            let page = self.request("tools/list", &params).await?;
+            let invalid = || RequestError::failed("its response is invalid");
+            tools.add_page(&page).ok_or_else(invalid)?;
+            match json::string_member(&page, "nextCursor") {
+                Some(cursor) if !tools.is_full() => params = json!({ "cursor": cursor }),
+                cursor => {
+                    tools.more |= cursor.is_some();
+                    return Ok(tools);
                 }
             }
-            cursor = page.next_cursor;
-            if cursor.is_none() || tools.list.len() == TOOLS {
-                break;
-            }
         }
-        tools.more |= cursor.is_some();
+        tools.more = true;
         Ok(tools)
     }
 
-    /// Starts a tool call.
-    pub(super) async fn call(
+    /// Starts a tool call, which is sent when its first event is awaited.
+    pub(super) fn call(
         &self,
         tool: &str,
-        arguments: JsonObject,
-    ) -> Result<RunningCall, RequestError> {
-        let progress = self.progress.subscribe();
-        let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
-        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let options = PeerRequestOptions::no_options();
-        let handle = self.peer.send_cancellable_request(request, options).await?;
-        Ok(RunningCall { handle, progress })
+        arguments: &serde_json::Map<String, Value>,
+    ) -> RunningCall<'_> {
+        let request = self.peer.begin();
+        let id = request.id;
+        let params = json!({
+            "name": tool,
+            "arguments": arguments,
+            "_meta": { "progressToken": id },
+        });
+        RunningCall {
+            id,
+            connection: self,
+            progress: self.peer.progress(),
+            answer: Box::pin(async move {
+                let result = self.answer(request, "tools/call", &params).await?;
+                match serde_json::from_str(&result) {
+                    Ok(result @ Value::Object(_)) => Ok(result),
+                    _ => Err(RequestError::failed(
+                        "its response is not the result of a tool",
+                    )),
+                }
+            }),
+            answered: None,
+        }
+    }
+
+    /// Sends a request, and waits for the result.
+    async fn request(&self, method: &str, params: &Value) -> Result<String, RequestError> {
+        self.answer(self.peer.begin(), method, params).await
+    }
+
+    async fn answer(
+        &self,
+        mut request: OutgoingRequest,
+        method: &str,
+        params: &Value,
+    ) -> Result<String, RequestError> {
+        let line = request_line(&request.id.to_string(), method, &params.to_string());
+        let exchanged = async {
+            match &self.transport {
+                McpTransport::Stdio(stdio) => {
+                    if let Err(why) = stdio.send(line).await {
+                        return why;
+                    }
+                    stdio.ended().await;
+                    RequestError::Closed
+                }
+                #[cfg(feature = "mcp-http")]
+                McpTransport::Http(http) => http.exchange(line).await,
+            }
+        };
+        let lost = tokio::select! {
+            biased;
+            outcome = &mut request => return result(outcome),
+            lost = exchanged => lost,
+        };
+        // The response may have come with the end.
+        tokio::select! {
+            biased;
+            outcome = request => result(outcome),
+            () = std::future::ready(()) => Err(lost),
+        }
+    }
+
+    async fn notify(&self, method: &str, params: &Value) -> Result<(), RequestError> {
+        let line = notification_line(method, &params.to_string());
+        match &self.transport {
+            McpTransport::Stdio(stdio) => stdio.send(line).await,
+            #[cfg(feature = "mcp-http")]
+            McpTransport::Http(http) => http.notify(line).await,
+        }
     }
 
     /// Ends the connection, and the server with it if it is our subprocess.
     pub(super) async fn end(&self, patience: Patience) {
-        if let Some(stop) = lock(&self.stop).take() {
-            stop.cancel();
-        }
-        // This closes the input of a subprocess, or the session of an HTTP server.
-        timeout(LEAVES, self.ended()).await.ok();
-        if let Some(child) = &self.child {
-            child.end(patience).await;
+        match &self.transport {
+            McpTransport::Stdio(stdio) => stdio.end(patience).await,
+            #[cfg(feature = "mcp-http")]
+            McpTransport::Http(http) => http.end().await,
         }
     }
 }
 
-/// How a subprocess ended, if it has, and the end of its stderr.
-pub(super) fn exit_reason(child: &Child) -> String {
-    let how = child.how();
-    let how = how.unwrap_or_else(|| "it closed its output".to_owned());
-    let lines = child.stderr_tail();
-    if lines.is_empty() {
-        return how;
+impl Drop for McpConnection {
+    fn drop(&mut self) {
+        self.peer.close();
     }
-    format!("{how}; it said last: {}", lines.join(" | "))
 }
 
 /// A running tool call.
-pub(super) struct RunningCall {
-    handle: RequestHandle<RoleClient>,
-    progress: broadcast::Receiver<ProgressNotificationParam>,
+pub(super) struct RunningCall<'a> {
+    id: u64,
+    connection: &'a McpConnection,
+    progress: Receiver<ToolProgress>,
+    answer: Pin<Box<dyn Future<Output = Result<Value, RequestError>> + Send + 'a>>,
+    answered: Option<Result<Value, RequestError>>,
 }
 
 /// An event of a call.
 #[derive(Debug)]
 pub(super) enum CallEvent {
     /// A progress notification.
-    Progress(ProgressNotificationParam),
+    Progress(ToolProgress),
     /// The result, as JSON, or the reason for the failure.
     Result(Result<Value, RequestError>),
 }
 
-impl RunningCall {
+impl RunningCall<'_> {
     /// Waits for the next event. The result is the last one.
     pub(super) async fn next(&mut self) -> CallEvent {
         loop {
             tokio::select! {
                 biased;
                 progress = self.progress.recv() => match progress {
-                    Ok(progress) if progress.progress_token == self.handle.progress_token => {
+                    Ok(progress) if progress.request == self.id => {
                         return CallEvent::Progress(progress);
                     }
-                    Err(broadcast::error::RecvError::Closed) => {
-                        return CallEvent::Result(result((&mut self.handle.rx).await));
-                    }
-                    Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
+                    // The progress of another call; or the call was slow to take its own.
+                    _ => {}
                 },
-                answer = &mut self.handle.rx => return CallEvent::Result(result(answer)),
+                answer = &mut self.answer, if self.answered.is_none() => {
+                    self.answered = Some(answer);
+                }
+                // What had come before the answer was shown.
+                () = std::future::ready(()), if self.answered.is_some() => {
+                    let answer = self.answered.take().unwrap_or(Err(RequestError::Closed));
+                    return CallEvent::Result(answer);
+                }
             }
         }
     }
 
     /// Notifies the server that the call is cancelled.
     pub(super) async fn cancel(self) {
-        let reason = Some("the user has cancelled the turn".to_owned());
-        timeout(LEAVES, self.handle.cancel(reason)).await.ok();
-    }
-}
-
-fn result<E>(answer: Result<Result<ServerResult, ServiceError>, E>) -> Result<Value, RequestError> {
-    let failed = |why: String| Err(RequestError::Failed(why));
-    match answer {
-        Ok(Ok(result @ (ServerResult::CallToolResult(_) | ServerResult::CustomResult(_)))) => {
-            serde_json::to_value(result).or_else(|error| failed(error.to_string()))
-        }
-        Ok(Ok(_)) => failed("its response is not the result of a tool".to_owned()),
-        Ok(Err(error)) => Err(error.into()),
-        Err(_) => Err(RequestError::Closed),
-    }
-}
-
-/// Handles a server's notifications. The library by itself rejects sampling requests and declines
-/// elicitation.
-#[derive(Clone, Debug)]
-pub(super) struct ProgressHandler(broadcast::Sender<ProgressNotificationParam>);
-
-impl ProgressHandler {
-    pub(super) fn new() -> Self {
-        Self(broadcast::Sender::new(WAITING))
-    }
-
-    /// Subscribes to the progress of calls.
-    fn subscribe(&self) -> broadcast::Receiver<ProgressNotificationParam> {
-        self.0.subscribe()
-    }
-}
-
-impl ClientHandler for ProgressHandler {
-    async fn on_progress(
-        &self,
-        params: ProgressNotificationParam,
-        _: NotificationContext<RoleClient>,
-    ) {
-        // Sending fails if there are no subscribers.
-        self.0.send(params).ok();
-    }
-
-    fn get_info(&self) -> ClientConfig {
-        ClientConfig::new(
-            ClientCapabilities::default(),
-            Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")),
-        )
-        // Later versions have no handshake; nearly every server still requires it.
-        .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+        let params = json!({ "requestId": self.id, "reason": "the user has cancelled the turn" });
+        let notified = self.connection.notify("notifications/cancelled", &params);
+        timeout(LEAVES, notified).await.ok();
     }
 }

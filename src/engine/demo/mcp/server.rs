@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rmcp::ServiceExt;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -15,9 +14,9 @@ use crate::engine::upstream::Patience;
 use crate::sys::lock;
 
 use super::config::{Endpoint, ServerConfig};
-use super::connection::{McpConnection, ProgressHandler, exit_reason};
-use super::error::{RequestError, not_connected};
-use super::stdio::{self, SubprocessStart};
+use super::connection::{McpConnection, McpTransport};
+use super::peer::{McpPeer, RequestError};
+use super::stdio::StdioTransport;
 use super::tools::McpTools;
 
 /// How many servers, of all sessions, may be starting at once.
@@ -175,11 +174,11 @@ impl DemoMcpServer {
 
     /// Why a request was not answered, without secrets.
     pub(super) async fn in_words(&self, connection: &McpConnection, why: RequestError) -> String {
-        let exit_reason = match why {
-            RequestError::Closed => connection.exit_reason().await,
-            RequestError::Failed(_) => String::new(),
+        let why = match why {
+            RequestError::Closed => format!("it has ended: {}", connection.exit_reason().await),
+            RequestError::Failed(why) => why,
         };
-        self.config.secrets().hide(&why.in_words(&exit_reason))
+        self.config.secrets().hide(&why)
     }
 
     /// Drops a connection that no longer works.
@@ -275,43 +274,28 @@ impl DemoMcpServer {
     }
 
     async fn connected(&self) -> Result<McpConnection, String> {
-        match &self.config.endpoint {
+        let peer = McpPeer::new();
+        let transport = match &self.config.endpoint {
             Endpoint::Process { command, args, env } => {
-                let secrets = self.config.secrets();
-                let start = SubprocessStart {
-                    name: self.name(),
-                    command,
-                    args,
-                    env,
-                    cwd: &self.cwd,
-                    launch: &self.launch,
-                    secrets: &secrets,
-                };
-                let (child, transport) = stdio::start(start)?;
-                match ProgressHandler::new().serve(transport).await {
-                    Ok(service) => Ok(McpConnection::new(service, Some(child))),
-                    Err(error) => {
-                        let why = not_connected(&error);
-                        // Its stderr is complete once it has ended.
-                        child.end(Patience::EndOfInput).await;
-                        Err(format!("{why} ({})", exit_reason(&child)))
-                    }
-                }
+                let command = (&**command, &**args, &**env);
+                let (cwd, launch) = (&self.cwd, &self.launch);
+                let started = StdioTransport::start(&self.config, command, cwd, launch, &peer)?;
+                McpTransport::Stdio(started)
             }
             #[cfg(feature = "mcp-http")]
             Endpoint::Http { url, headers } => {
-                let transport = super::http::transport(url, headers)?;
-                match ProgressHandler::new().serve(transport).await {
-                    Ok(service) => Ok(McpConnection::new(service, None)),
-                    Err(error) => Err(not_connected(&error)),
-                }
+                let http = super::http::HttpTransport::new(url, headers, &peer)?;
+                McpTransport::Http(http)
             }
             #[cfg(not(feature = "mcp-http"))]
-            Endpoint::Http { .. } => Err("this program was built without HTTP".to_owned()),
-            Endpoint::Unsupported(transport) => {
-                Err(format!("the transport `{transport}` is not supported"))
+            Endpoint::Http { .. } => {
+                return Err("this program was built without HTTP".to_owned());
             }
-        }
+            Endpoint::Unsupported(transport) => {
+                return Err(format!("the transport `{transport}` is not supported"));
+            }
+        };
+        McpConnection::open(peer, transport).await
     }
 }
 

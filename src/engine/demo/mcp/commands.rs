@@ -1,17 +1,18 @@
-//! `/call`: calls a tool of one of the session's MCP servers.
+//! `/tools` lists the tools of the session's MCP servers, and `/call` calls one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use agent_client_protocol_schema::v1::ToolKind;
-use rmcp::model::ProgressNotificationParam;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::connection::{CallEvent, McpConnection};
-use super::error::RequestError;
-use super::server::DemoMcpServer;
+use super::peer::{RequestError, ToolProgress};
+use super::server::{DemoMcpServer, McpServerState};
 use super::servers::{McpServers, strip_name};
-use super::tools::McpTool;
+use super::tools::{DESCRIBED, McpTool};
 use crate::engine::demo::command::{DemoCommand, usage};
 use crate::engine::demo::describe::{is_content, quote};
 use crate::engine::demo::tool_call::{ToolCall, ToolResult, text};
@@ -21,6 +22,59 @@ use crate::text::shortened;
 
 /// How many characters of a name are shown.
 const NAMED: usize = 100;
+
+/// How long `/tools` waits for servers that are starting.
+const WAITS: Duration = Duration::from_secs(1);
+
+/// Lists the servers with their states and tools.
+pub(crate) async fn list_tools(turn: &DemoTurn<'_>) -> Done {
+    let list = turn.session.servers.list();
+    if list.is_empty() {
+        let text = "This session has no MCP servers. A client configures them when it creates or \
+                    opens a session.";
+        return turn.say_all(text).await;
+    }
+    for server in &list {
+        server.restart_if_ended();
+    }
+    let until = Instant::now() + WAITS;
+    let mut text = String::new();
+    for server in &list {
+        let described = turn.unless_cancelled(describe(server, until)).await?;
+        text.push_str(&described);
+    }
+    text.push_str("\n`/call SERVER TOOL JSON` calls a tool.\n");
+    turn.say_all(&text).await
+}
+
+/// A server with its tools, as list items.
+async fn describe(server: &Arc<DemoMcpServer>, until: Instant) -> String {
+    let name = server.name();
+    match server.wait_until_started(until).await {
+        McpServerState::Starting | McpServerState::Closed => {
+            format!("- **{name}** is still starting\n")
+        }
+        McpServerState::Failed(why) => {
+            // The failure is reported here, so it is not reported again.
+            server.unreported_failure();
+            format!("- **{name}** cannot be used: {why}\n")
+        }
+        McpServerState::Ready(_) => match server.tools().await {
+            Ok((connection, tools)) => {
+                let who = shortened(connection.server_info(), DESCRIBED);
+                if tools.list.is_empty() && !tools.more {
+                    return format!("- **{name}** ({who}) has no tools\n");
+                }
+                let mut lines: String = tools.list.iter().map(|tool| &*tool.line).collect();
+                if tools.more {
+                    lines.push_str("  - … and more, which are not used\n");
+                }
+                format!("- **{name}** ({who})\n{lines}")
+            }
+            Err(why) => format!("- **{name}** cannot be used: {why}\n"),
+        },
+    }
+}
 
 /// The tool to call, with its arguments.
 struct CallTarget {
@@ -180,12 +234,7 @@ async fn result(
     call: &ToolCall,
     target: &CallTarget,
 ) -> Result<Result<Value, RequestError>, EarlyStop> {
-    let arguments = target.arguments.clone();
-    let started = target.connection.call(&target.tool.name, arguments);
-    let mut running = match turn.unless_cancelled(started).await? {
-        Ok(running) => running,
-        Err(error) => return Ok(Err(error)),
-    };
+    let mut running = target.connection.call(&target.tool.name, &target.arguments);
     loop {
         match turn.unless_cancelled(running.next()).await {
             Ok(CallEvent::Progress(progress)) => show_progress(turn, call, &progress).await?,
@@ -198,11 +247,7 @@ async fn result(
     }
 }
 
-async fn show_progress(
-    turn: &DemoTurn<'_>,
-    call: &ToolCall,
-    progress: &ProgressNotificationParam,
-) -> Sent {
+async fn show_progress(turn: &DemoTurn<'_>, call: &ToolCall, progress: &ToolProgress) -> Sent {
     let number = match progress.total {
         Some(total) => format!("{} of {total}", progress.progress),
         None => progress.progress.to_string(),
