@@ -227,7 +227,7 @@ fn filter(wanted: &str) -> String {
         }
     }
     // Libraries that log whole messages and addresses, which may hold secrets, at any level.
-    filter.push("rmcp=off,reqwest=off".to_owned());
+    filter.push("reqwest=off".to_owned());
     filter.join(",")
 }
 
@@ -245,7 +245,7 @@ mod tests {
             ("rejoin::session=debug", "rejoin::session=debug"),
         ] {
             let filter = filter(wanted);
-            assert_eq!(filter, format!("{expected},rmcp=off,reqwest=off"));
+            assert_eq!(filter, format!("{expected},reqwest=off"));
             assert!(EnvFilter::try_new(filter).is_ok());
         }
     }

@@ -5,9 +5,9 @@ use serde_json::json;
 
 use crate::index::{ListError, SessionPage};
 
+use super::answer::{Refused, ToolAnswer};
 use super::rows::{self, MOST};
 use super::scope::Sessions;
-use super::tools::{Refused, ToolAnswer};
 
 /// How many sessions are listed by default.
 const LIMIT: usize = 20;

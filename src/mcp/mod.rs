@@ -3,6 +3,7 @@
 //! The server only reads. Its tools show the sessions of one working directory, unless they are
 //! allowed all.
 
+mod answer;
 mod list;
 mod read;
 mod rows;

@@ -10,9 +10,9 @@ use crate::sources::import::BEFORE_HISTORY;
 use crate::store::{LogReader, PositionedRecord};
 use crate::sys::SessionId;
 
+use super::answer::{Refused, ToolAnswer};
 use super::scope::{Cancelled, Sessions};
 use super::search;
-use super::tools::{Refused, ToolAnswer};
 
 /// How many bytes are shown by default, at least and at most.
 const BYTES: usize = 16_000;

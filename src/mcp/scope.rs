@@ -9,7 +9,7 @@ use crate::sources::LiveSources;
 use crate::store::{LogReader, Store, StoreError};
 use crate::sys::{SessionId, path, with_causes};
 
-use super::tools::Refused;
+use super::answer::Refused;
 
 /// The sessions that may be shown: those of one working directory, or all.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use crate::conversation::Field;
 use crate::index::{Hit, Hits, HitsError, Pattern, Query, Search};
 
+use super::answer::{Refused, ToolAnswer};
 use super::list::refused;
 use super::rows::{self, MOST};
 use super::scope::{Cancelled, Sessions};
-use super::tools::{Refused, ToolAnswer};
 
 /// How many places are shown by default.
 const LIMIT: usize = 20;

@@ -1,49 +1,21 @@
 //! The tools: what they are for, what they take, and what they answer.
 
-use std::sync::Arc;
-
-use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::json::{Members, quoted};
+
+use super::answer::{Refused, ToolAnswer};
 use super::scope::{Cancelled, Scope, Sessions};
 use super::{list, read, search};
 
-/// The answer of a tool: a text for the model, and the same content as an object.
-#[derive(Debug)]
-pub(super) struct ToolAnswer {
-    pub(super) text: String,
-    pub(super) object: Value,
-}
-
-/// Why a tool does not answer, for the model.
-#[derive(Debug)]
-pub(super) struct Refused(pub(super) String);
-
-impl From<Result<ToolAnswer, Refused>> for ToolOutcome {
-    fn from(result: Result<ToolAnswer, Refused>) -> Self {
-        Self(match result {
-            Ok(answer) => {
-                let mut result = CallToolResult::success(vec![ContentBlock::text(answer.text)]);
-                result.structured_content = Some(answer.object);
-                result
-            }
-            Err(Refused(why)) => CallToolResult::error(vec![ContentBlock::text(why)]),
-        })
-    }
-}
-
-/// The result of a call.
-pub(super) struct ToolOutcome(pub(super) CallToolResult);
-
-/// Calls a tool. Returns `None` if no tool has that name.
+/// Calls a tool. Returns the members of the result, `None` if no tool has that name.
 pub(super) fn call(
     sessions: &Sessions,
     name: &str,
-    arguments: JsonObject,
+    arguments: Value,
     cancelled: Cancelled<'_>,
-) -> Option<ToolOutcome> {
-    let arguments = Value::Object(arguments);
+) -> Option<Members> {
     let answer = match name {
         "search" => {
             decode(arguments).and_then(|arguments| search::call(sessions, arguments, cancelled))
@@ -54,7 +26,16 @@ pub(super) fn call(
         "list" => decode(arguments).and_then(|arguments| list::call(sessions, arguments)),
         _ => return None,
     };
-    Some(answer.into())
+    let (text, object) = match &answer {
+        Ok(ToolAnswer { text, object }) => (text, Some(object)),
+        Err(Refused(why)) => (why, None),
+    };
+    let block = format!("[{{\"type\":\"text\",\"text\":{}}}]", quoted(text));
+    let mut result = Members::default().with("content", block);
+    if let Some(object) = object {
+        result.set("structuredContent", object);
+    }
+    Some(result.with("isError", object.is_none()))
 }
 
 fn decode<T: DeserializeOwned>(arguments: Value) -> Result<T, Refused> {
@@ -83,7 +64,7 @@ pub(super) fn instructions(scope: &Scope) -> String {
 }
 
 /// The tools.
-pub(super) fn tools() -> Vec<Tool> {
+pub(super) fn tools() -> Vec<Value> {
     let integer = |description: &str| json!({ "type": "integer", "description": description });
     let text = |description: &str| json!({ "type": "string", "description": description });
     let folder = text("Only conversations with this working directory.");
@@ -206,25 +187,19 @@ pub(super) fn tools() -> Vec<Tool> {
 }
 
 fn tool(
-    name: &'static str,
+    name: &str,
     title: &str,
-    description: &'static str,
+    description: &str,
     properties: Value,
     required: &[&str],
     output: Value,
-) -> Tool {
-    let input = json!({ "type": "object", "properties": properties, "required": required });
-    let mut hints = ToolAnnotations::with_title(title).read_only(true);
-    hints.open_world_hint = Some(false);
-    Tool::new(name, description, object(input))
-        .with_title(title)
-        .with_raw_output_schema(object(output))
-        .with_annotations(hints)
-}
-
-fn object(value: Value) -> Arc<JsonObject> {
-    Arc::new(match value {
-        Value::Object(object) => object,
-        _ => JsonObject::new(),
+) -> Value {
+    json!({
+        "name": name,
+        "title": title,
+        "description": description,
+        "inputSchema": { "type": "object", "properties": properties, "required": required },
+        "outputSchema": output,
+        "annotations": { "title": title, "readOnlyHint": true, "openWorldHint": false },
     })
 }

@@ -4,14 +4,14 @@
     reason = "writes real files for the real binary"
 )]
 
+use std::io::Write;
 use std::path::{MAIN_SEPARATOR, Path};
 use std::process::Stdio;
 
 use rejoin::record::{Kind, line};
 use rejoin::sys::{Sys, Timestamp};
-use rmcp::ServiceExt;
-use rmcp::model::{CallToolRequestParams, CallToolResult};
-use rmcp::service::{RoleClient, RunningService};
+use rmcp::model::{CallToolRequestParams, CallToolResult, ProtocolVersion};
+use rmcp::service::{ClientLifecycleMode, ClientServiceExt, RoleClient, RunningService};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -65,6 +65,10 @@ impl Client {
     }
 
     pub(crate) fn of(command: std::process::Command) -> Self {
+        Self::with_lifecycle(command, ClientLifecycleMode::Initialize)
+    }
+
+    fn with_lifecycle(command: std::process::Command, lifecycle: ClientLifecycleMode) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -76,7 +80,7 @@ impl Client {
             let mut child = command.kill_on_drop(true).spawn().unwrap();
             let pipes = (child.stdout.take().unwrap(), child.stdin.take().unwrap());
             tokio::spawn(async move { child.wait().await });
-            ().serve(pipes).await.unwrap()
+            ().serve_with_lifecycle(pipes, lifecycle).await.unwrap()
         });
         Self { runtime, service }
     }
@@ -261,6 +265,88 @@ fn all_folders_are_shown_only_if_that_is_asked_for() {
         2,
         "cannot be used with",
     );
+}
+
+#[test]
+fn a_client_without_a_handshake_is_served() {
+    let root = TempDir::new().unwrap();
+    let store = root.path();
+    let mine = session(store, FOLDER, &turn("Fix the kiosk", "", "Fixed."));
+    let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
+    let client = Client::with_lifecycle(
+        command(store, &["mcp", "--all"]),
+        ClientLifecycleMode::Discover { preferred_versions },
+    );
+    let info = client.service.peer_info().unwrap();
+    assert!(info.instructions.is_some(), "{info:?}");
+    let tools = client.runtime.block_on(client.service.list_tools(None));
+    let tools = tools.unwrap();
+    assert_eq!(tools.tools.len(), 3);
+    assert_eq!(tools.ttl_ms, Some(0));
+    let (_, object) = client.answer("list", json!({}));
+    assert_eq!(object["sessions"][0]["session"], *mine);
+}
+
+/// What the server answers to these lines, which are all that it gets.
+fn answers(store: &Path, lines: &[&str]) -> Vec<Value> {
+    let mut server = command(store, &["mcp", "--all"]);
+    server.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut server = server.spawn().unwrap();
+    let mut input = server.stdin.take().unwrap();
+    input.write_all(lines.join("\n").as_bytes()).unwrap();
+    drop(input);
+    let output = server.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines = text.lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[test]
+fn messages_of_every_kind_are_answered() {
+    let root = TempDir::new().unwrap();
+    let initialize = |version: &str| {
+        let params = format!(r#"{{"protocolVersion":"{version}","capabilities":{{}}}}"#);
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{params}}}"#)
+    };
+    let version = |asked: &str| {
+        let answers = answers(root.path(), &[&initialize(asked)]);
+        answers[0]["result"]["protocolVersion"].clone()
+    };
+    assert_eq!(version("2024-11-05"), "2024-11-05");
+    assert_eq!(version("2026-07-28"), "2025-11-25");
+    assert_eq!(version("1"), "2025-11-25");
+    let answers = answers(
+        root.path(),
+        &[
+            "{",
+            "",
+            r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+            r#"{"jsonrpc":"2.0","id":"a","method":"ping"}"#,
+            r#"{"jsonrpc":"2.0","id":2,"method":"resources/list"}"#,
+            r#"{"jsonrpc":"2.0","id":3,"method":"ping","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"3"}}}"#,
+            r#"{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"arguments":{}}}"#,
+            // All that was asked is answered, even if the input has ended.
+            r#"{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"list"}}"#,
+        ],
+    );
+    let seen: Vec<_> = answers
+        .iter()
+        .map(|answer| (&answer["id"], answer["error"]["code"].as_i64()))
+        .collect();
+    let expected = [
+        (&Value::Null, Some(-32700)),
+        (&json!("a"), None),
+        (&json!(2), Some(-32601)),
+        (&json!(3), Some(-32022)),
+        (&json!(4), Some(-32602)),
+        (&json!(5), None),
+    ];
+    assert_eq!(seen, expected, "{answers:?}");
+    assert!(answers[3]["error"]["data"]["supported"].is_array());
+    assert_eq!(answers[5]["result"]["isError"], false);
 }
 
 #[test]
