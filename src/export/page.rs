@@ -1,7 +1,8 @@
 //! The export as a page: the built page from `web/`, with the conversation inside.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::protocol::UpdateKind;
 use crate::store::{LogReader, StoreError};
 
 use super::conversation::{ConversationEvent, Options, Range, about, read};
@@ -25,7 +26,8 @@ pub(super) fn write<E: From<StoreError>>(
     put: &mut dyn FnMut(&str) -> Result<(), E>,
 ) -> Result<(), E> {
     let scan = reader.scan()?;
-    let session = about(reader, &scan, options)?;
+    let mut session = about(reader, &scan, options)?;
+    session["kinds"] = kinds();
     let title = session["title"].as_str().unwrap_or("Conversation");
     let (before, after) = split(PAGE, title);
     put(&before)?;
@@ -51,6 +53,17 @@ pub(super) fn write<E: From<StoreError>>(
         ConversationEvent::Damage(_) => Ok(()),
     })?;
     put(after)
+}
+
+/// What the page has to know of kinds of updates, by their names: whether an update is a snapshot,
+/// and which member has its text.
+fn kinds() -> Value {
+    let kinds = UpdateKind::all().map(|kind| {
+        let text = kind.text().map(|text| text.member);
+        let known = json!({ "snapshot": kind.is_snapshot(), "text": text });
+        (kind.name().to_owned(), known)
+    });
+    Value::Object(kinds.collect())
 }
 
 /// The page that shows these statistics.

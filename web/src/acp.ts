@@ -28,6 +28,8 @@ export interface Session {
   turns: number;
   cost: Json;
   damage: string[];
+  /** What the program knows of kinds of updates, by their names. */
+  kinds: Record<string, Json>;
 }
 
 export function object(value: unknown): Json {
@@ -40,6 +42,12 @@ export function text(value: unknown): string {
 
 export function list(value: unknown): Json[] {
   return Array.isArray(value) ? value.map(object) : [];
+}
+
+/** A text as content blocks: a string, a block or a list of blocks. */
+export function blocks(value: unknown): Json[] {
+  if (typeof value === "string") return [{ type: "text", text: value }];
+  return Array.isArray(value) ? list(value) : value ? [object(value)] : [];
 }
 
 /** What people call agents that have another name in the protocol. */
@@ -73,6 +81,7 @@ export function session(value: Json): Session {
     turns: Number(value["turns"]) || 0,
     cost: object(value["cost"]),
     damage: Array.isArray(value["damage"]) ? value["damage"].map(text) : [],
+    kinds: Object.fromEntries(Object.entries(object(value["kinds"])).map(([name, kind]) => [name, object(kind)])),
   };
 }
 

@@ -1,6 +1,6 @@
 /** The conversation as rows: what is shown after all updates. Knows nothing of the page. */
 
-import { blockText, list, object, text, type Json, type TurnEnd, type Update } from "./acp";
+import { blocks, blockText, list, object, text, type Json, type TurnEnd, type Update } from "./acp";
 
 export type Role = "user" | "agent" | "thought";
 
@@ -21,7 +21,7 @@ export type Row = Base &
     | { type: "compaction"; status: string; blocks: Json[]; error: string }
     | { type: "letter"; from: string; to: string; blocks: Json[] }
     | { type: "end"; words: string; severity: string }
-    | { type: "other"; update: Json }
+    | { type: "other"; update: Json; blocks: Json[] }
   );
 
 export type ToolRow = Extract<Row, { type: "tool" }>;
@@ -43,6 +43,8 @@ interface Shared {
   children: Map<string, Child>;
   places: Map<string, { conversation: Conversation; index: number }>;
   linked: Map<string, { row: ToolRow; conversation: Conversation; index: number }>;
+  /** What the program knows of kinds of updates, by their names. */
+  kinds: Record<string, Json>;
 }
 
 export interface Turn {
@@ -57,11 +59,6 @@ const MESSAGES: Record<string, Role> = {
   agent_message: "agent", agent_message_chunk: "agent",
   agent_thought: "thought", agent_thought_chunk: "thought",
 };
-
-const SNAPSHOTS = [
-  "available_commands_update", "current_mode_update", "config_option_update",
-  "session_info_update", "usage_update",
-];
 
 export class Conversation {
   readonly rows: Row[] = [];
@@ -81,8 +78,13 @@ export class Conversation {
     /** Notified of each row that is added or changed. */
     private readonly changed: (index: number) => void,
     private readonly prefix = "",
-    private readonly shared: Shared = { children: new Map(), places: new Map(), linked: new Map() },
+    private readonly shared: Shared = { children: new Map(), places: new Map(), linked: new Map(), kinds: {} },
   ) {}
+
+  /** Takes note of what the program knows of kinds of updates. */
+  know(kinds: Record<string, Json>): void {
+    Object.assign(this.shared.kinds, kinds);
+  }
 
   /** Applies an update of this session, or of one of its subagents. */
   update(update: Update): void {
@@ -113,7 +115,8 @@ export class Conversation {
     const kind = text(update["sessionUpdate"]);
     const role = MESSAGES[kind];
     if (role) return this.message(role, update, kind.endsWith("_chunk"), at, turn);
-    if (SNAPSHOTS.includes(kind)) {
+    const known = this.shared.kinds[kind] ?? {};
+    if (known["snapshot"]) {
       this.state[kind] = kind === "session_info_update" ? { ...this.state[kind], ...update } : update;
       return;
     }
@@ -156,7 +159,7 @@ export class Conversation {
         // What the session is doing is said at the end of a turn.
         return;
       default:
-        this.add({ type: "other", update }, at, turn);
+        this.add({ type: "other", update, blocks: blocks(update[text(known["text"])]) }, at, turn);
     }
   }
 
@@ -385,7 +388,7 @@ export function rowText(row: Row): string {
     case "end":
       return row.words;
     case "other":
-      return JSON.stringify(row.update);
+      return row.blocks.map(blockText).join("\n") || JSON.stringify(row.update);
   }
 }
 

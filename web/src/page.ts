@@ -123,6 +123,7 @@ function start(): void {
   receive({
     session(value) {
       session = value;
+      conversation.know(value.kinds);
       document.title = value.title || "Conversation";
       title.textContent = value.title;
     },

@@ -115,7 +115,10 @@ export class RowView {
       case "end":
         return [h("p", { class: `remark ${row.severity}`, role: "note" }, row.words)];
       case "other":
-        return [raw(`Update: ${text(row.update["sessionUpdate"]) || "without a name"}`, row.update)];
+        return [
+          raw(`Update: ${text(row.update["sessionUpdate"]) || "without a name"}`, row.update),
+          ...row.blocks.map((value) => block(value)),
+        ];
     }
   }
 
