@@ -101,5 +101,16 @@ pub const TERMINAL_KILL: &str = "terminal/kill";
 /// Frees a terminal.
 pub const TERMINAL_RELEASE: &str = "terminal/release";
 
+/// Unstable methods that say of a session that is not found what the protocol says of any resource.
+pub const UNSTABLE: [&str; 7] = [
+    SESSION_ARCHIVE,
+    SESSION_UNARCHIVE,
+    SESSION_SET_TITLE,
+    SESSION_STATUS,
+    INDEX_ARCHIVE,
+    INDEX_RENAME,
+    INDEX_UNARCHIVE,
+];
+
 /// The envelope of messages between a proxy and what comes after it in the chain.
 pub const PROXY_SUCCESSOR: &str = "proxy/successor";

@@ -30,7 +30,6 @@ pub use modes::CHANGED as MODE_CHANGED;
 pub use permission::{permission, permission_outcome};
 pub use plan::ID as PLAN_ID;
 pub use settings::config_options;
-pub(crate) use terminal::base64;
 pub use workspace::workspace_params;
 
 use crate::json::{self, Member, Splice};

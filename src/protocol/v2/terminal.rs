@@ -8,6 +8,9 @@
 
 use std::ops::Range;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
 use crate::json;
 use crate::protocol::{Id, IdSet};
 
@@ -55,7 +58,16 @@ impl V2Terminals {
         {
             let data = json::unescaped_bytes(&line[data.start + 1..data.end - 1]);
             let head = b"{\"sessionUpdate\":\"terminal_output_chunk\",\"terminalId\":";
-            write(&[&head[..], id, b",\"data\":\"", &base64(&data), b"\"}"].concat());
+            write(
+                &[
+                    &head[..],
+                    id,
+                    b",\"data\":\"",
+                    STANDARD.encode(data).as_bytes(),
+                    b"\"}",
+                ]
+                .concat(),
+            );
         }
         if let Some((at, id, _)) = terminal("terminal_exit") {
             let code =
@@ -102,38 +114,9 @@ fn is_code(number: &[u8]) -> bool {
     number.is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
-/// The bytes in base64 (RFC 4648).
-pub(crate) fn base64(bytes: &[u8]) -> Vec<u8> {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
-    for group in bytes.chunks(3) {
-        let byte = |at: usize| u32::from(group.get(at).copied().unwrap_or_default());
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for at in 0..4 {
-            let digit = DIGITS[(bits >> (18 - 6 * at) & 63) as usize];
-            out.push(if at <= group.len() { digit } else { b'=' });
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bytes_are_written_in_base64() {
-        for (bytes, text) in [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foob", "Zm9vYg=="),
-            ("\u{ff}\u{fffd}?", "w7/vv70/"),
-        ] {
-            assert_eq!(base64(bytes.as_bytes()), text.as_bytes());
-        }
-    }
 
     #[test]
     fn only_absolute_paths_count() {

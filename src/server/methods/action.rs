@@ -1,10 +1,7 @@
 //! The ways to serve a request: an answer at once, an answer later, or a request to a session.
 
 use crate::engine::BoxFuture;
-use crate::protocol::method::{
-    INDEX_ARCHIVE, INDEX_RENAME, INDEX_UNARCHIVE, SESSION_ARCHIVE, SESSION_PROMPT,
-    SESSION_SET_TITLE, SESSION_STATUS, SESSION_UNARCHIVE,
-};
+use crate::protocol::method::{SESSION_PROMPT, UNSTABLE};
 use crate::server::error::{self, Error, ErrorForm};
 use crate::session::{Registry, Reply, Request as SessionRequest};
 use crate::sys::SessionId;
@@ -134,16 +131,7 @@ struct Answering {
 
 impl Answering {
     fn new(context: &ConnectionContext, request: IncomingRequest) -> Self {
-        let is_unstable = [
-            SESSION_ARCHIVE,
-            SESSION_UNARCHIVE,
-            SESSION_SET_TITLE,
-            SESSION_STATUS,
-            INDEX_ARCHIVE,
-            INDEX_RENAME,
-            INDEX_UNARCHIVE,
-        ]
-        .contains(&request.method.as_str());
+        let is_unstable = UNSTABLE.contains(&request.method.as_str());
         Self {
             responder: request.responder,
             form: context.error_form(),

@@ -10,6 +10,8 @@ use std::panic;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use crossterm::terminal::{
     Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
@@ -17,7 +19,6 @@ use crossterm::terminal::{
 use crossterm::{cursor, execute, queue};
 
 use crate::cli::term::StyledLine;
-use crate::protocol::v2::base64;
 
 use super::state::PickerKey;
 
@@ -126,7 +127,7 @@ impl Screen {
     /// Asks the terminal to put text into the clipboard.
     pub(super) fn copy(text: &str) -> io::Result<()> {
         let mut out = io::stdout();
-        let text = [b"\x1b]52;c;", base64(text.as_bytes()).as_slice(), b"\x07"].concat();
+        let text = [b"\x1b]52;c;", STANDARD.encode(text).as_bytes(), b"\x07"].concat();
         out.write_all(&text)?;
         out.flush()
     }
