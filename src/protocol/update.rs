@@ -93,6 +93,8 @@ struct UpdateRow {
     name: &'static str,
     class: UpdateClass,
     text: Option<UpdateText>,
+    /// The names of the members that are ids of sessions.
+    sessions: &'static [&'static str],
 }
 
 impl UpdateRow {
@@ -102,6 +104,7 @@ impl UpdateRow {
             name,
             class,
             text: None,
+            sessions: &[],
         }
     }
 
@@ -121,6 +124,11 @@ impl UpdateRow {
             text: Some(UpdateText { member, author }),
             ..self
         }
+    }
+
+    /// The row of a kind that refers to sessions, by these members.
+    const fn naming(self, sessions: &'static [&'static str]) -> Self {
+        Self { sessions, ..self }
     }
 }
 
@@ -165,8 +173,9 @@ const ROWS: &[UpdateRow] = {
         snapshot(U::SessionInfo, "session_info_update"),
         // For subagents it is a part of the history.
         history(U::SessionState, "state_update"),
-        history(U::Subagent, "subagent_update"),
-        history(U::SessionMessage, "session_message"),
+        history(U::Subagent, "subagent_update").naming(&["sessionId", "subagentSessionId"]),
+        history(U::SessionMessage, "session_message")
+            .naming(&["senderSessionId", "recipientSessionId"]),
         history(U::SessionMessageChunk, "session_message_chunk"),
         history(U::Compaction, "compaction_update").shown("summary"),
         history(U::CompactionSummary, "compaction_summary_chunk"),
@@ -211,6 +220,11 @@ impl UpdateKind {
     /// Where its updates have text, if they have any for those who read a conversation.
     pub fn text(self) -> Option<UpdateText> {
         self.row()?.text
+    }
+
+    /// The names of the members of an update that are ids of sessions.
+    pub fn session_members(self) -> &'static [&'static str] {
+        self.row().map_or(&[], |row| row.sessions)
     }
 
     /// The beginning of an update of this kind.

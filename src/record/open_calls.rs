@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 use serde_json::json;
-use serde_json::value::RawValue;
 
+use crate::json;
 use crate::protocol::UpdateKind;
 use crate::protocol::update::ends_call;
 
@@ -56,27 +56,23 @@ impl OpenCalls {
         if !Self::may_be_about_one(payload) {
             return;
         }
-        let Some(mut update) = members(payload) else {
-            return;
-        };
-        if let Some(inner) = update.get("update").and_then(|inner| members(inner.get())) {
-            update = inner;
-        }
-        let kind = text(&update, "sessionUpdate");
-        if !matches!(kind.as_deref(), Some("tool_call" | "tool_call_update")) {
+        let inner = json::text_member(payload, "update");
+        let update = inner
+            .filter(|inner| inner.starts_with('{'))
+            .unwrap_or(payload);
+        let kind = UpdateKind::of(update.as_bytes());
+        if !kind.is_call() {
             return;
         }
-        let Some(id) = text(&update, "toolCallId") else {
+        let Some(id) = json::string_member(update, "toolCallId") else {
             return;
         };
-        let open = text(&update, "status").map(|status| !ends_call(&status));
+        let open = json::string_member(update, "status").map(|status| !ends_call(&status));
         if let Some(call) = self.calls.get_mut(&id) {
             let open = open.unwrap_or(call.open);
             self.open = self.open - usize::from(call.open) + usize::from(open);
             call.open = open;
-        } else if new
-            && (open.is_some() || !self.has_forgotten || kind.as_deref() == Some("tool_call"))
-        {
+        } else if new && (open.is_some() || !self.has_forgotten || kind == UpdateKind::ToolCall) {
             let open = open.unwrap_or(true);
             let place = self.calls.len();
             self.open += usize::from(open);
@@ -135,16 +131,6 @@ fn closing_update(id: &str, message: &str) -> String {
         "content": [{ "type": "content", "content": { "type": "text", "text": message } }],
     });
     update.to_string()
-}
-
-/// The members of a JSON object. The last one of each name counts: it is not for us to reject other
-/// agents' updates.
-fn members(json: &str) -> Option<BTreeMap<String, &RawValue>> {
-    serde_json::from_str(json).ok()
-}
-
-fn text(members: &BTreeMap<String, &RawValue>, name: &str) -> Option<String> {
-    serde_json::from_str(members.get(name)?.get()).ok()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use crate::json::{self, Splice};
-use crate::protocol::update;
+use crate::protocol::update::{self, UpdateKind};
 
 /// Replaces ids of sessions that an update, or the tool call of a request for permission, refers to:
 /// those for which `rename` returns another. `None` if nothing changes. `object` is its JSON text.
@@ -19,26 +19,19 @@ pub fn renamed(object: &str, rename: &dyn Fn(&str) -> Option<String>) -> Option<
         splice.replace(value, json::quoted(&new).into_bytes());
         Some(())
     };
-    match update::name(text).as_deref() {
-        Some(b"subagent_update") => {
-            take(json::member(text, start, "sessionId"));
-            take(json::member(text, start, "subagentSessionId"));
-        }
-        Some(b"session_message") => {
-            take(json::member(text, start, "senderSessionId"));
-            take(json::member(text, start, "recipientSessionId"));
-        }
-        None | Some(b"tool_call" | b"tool_call_update") => {
-            let mut content = json::member_elements(text, start, "content");
-            while let Some(item) = content.as_mut().and_then(json::Parts::element) {
-                let kind = json::member(text, item.start, "type");
-                let kind = kind.and_then(|kind| json::string(text, &kind));
-                if kind.as_deref() == Some(b"session") {
-                    take(json::member(text, item.start, "sessionId"));
-                }
+    let kind = update::name(text).map(|name| UpdateKind::of_name(&name));
+    for member in kind.map_or(&[][..], UpdateKind::session_members) {
+        take(json::member(text, start, member));
+    }
+    if kind.is_none_or(UpdateKind::is_call) {
+        let mut content = json::member_elements(text, start, "content");
+        while let Some(item) = content.as_mut().and_then(json::Parts::element) {
+            let kind = json::member(text, item.start, "type");
+            let kind = kind.and_then(|kind| json::string(text, &kind));
+            if kind.as_deref() == Some(b"session") {
+                take(json::member(text, item.start, "sessionId"));
             }
         }
-        Some(_) => {}
     }
     if splice.is_empty() {
         return None;

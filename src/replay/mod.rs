@@ -406,18 +406,18 @@ impl Replay {
         update: &[u8],
         params: Option<&[u8]>,
     ) -> Disposition {
-        match kind {
-            UpdateKind::Subagent => self.announcement(update),
-            kind if kind.class() == UpdateClass::Event => Disposition::Hidden,
-            kind if kind.is_snapshot() => {
+        match kind.class() {
+            UpdateClass::Event => Disposition::Hidden,
+            UpdateClass::Snapshot => {
                 self.hold(kind.name().as_bytes(), at, update, params);
                 Disposition::Hidden
             }
-            _ if self.is_skipping() => {
+            UpdateClass::History if kind == UpdateKind::Subagent => self.announcement(update),
+            UpdateClass::History if self.is_skipping() => {
                 self.calls.hide(kind, id);
                 Disposition::Hidden
             }
-            _ => self.calls.show(kind, id),
+            UpdateClass::History => self.calls.show(kind, id),
         }
     }
 
