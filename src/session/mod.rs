@@ -12,15 +12,15 @@ pub mod request;
 
 mod command;
 mod front;
+mod library;
 mod owner;
 mod task;
 
-use std::collections::BTreeSet;
-use std::fmt::Debug;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use front::growth::Growth;
+pub use library::{Library, ListedTools};
 pub use link::Owners;
 pub use outcome::{Done, Elsewhere, Refusal};
 pub use registry::Registry;
@@ -28,39 +28,10 @@ pub use reply::{Answer, Busy, BusyGuard, Reply};
 pub use request::{AnswerDue, Request};
 
 use crate::engine::{ClientCapabilities, Engine};
-use crate::history::{has_aged, long_before};
-use crate::index::Catalog;
 use crate::protocol::ClientView;
 use crate::record::header::Implementation;
 use crate::replay::Options;
-use crate::store::Store;
-use crate::sys::{SessionId, Sys, blocking, lock};
 use crate::transport::ClientConnection;
-
-/// How many closed sessions without a log are remembered.
-const CLOSED: usize = 10_000;
-
-/// The sessions of a process: where they are kept, and which of them are open here. All connections
-/// share it.
-#[derive(Debug)]
-pub struct Library {
-    /// Clock, ids, disk.
-    pub sys: Sys,
-    /// Where logs are kept; `None` keeps sessions in memory.
-    pub store: Option<Store>,
-    /// The catalog of the store.
-    pub catalog: Option<Arc<Catalog>>,
-    /// The tools whose conversations become sessions when they are opened.
-    pub tools: Option<Arc<dyn ListedTools>>,
-    /// After how long without a prompt sessions expire; `None` if they never do.
-    pub expire_after: Option<Duration>,
-    /// Notifies of sessions that other processes write to.
-    pub growth: Growth,
-    /// The sessions that are open here, for clients elsewhere.
-    pub owners: Arc<Owners>,
-    /// Sessions without a log that were closed, so that closing them again is no error.
-    pub closed: Mutex<BTreeSet<SessionId>>,
-}
 
 /// The dependencies that all sessions of a connection share.
 #[derive(Debug)]
@@ -104,13 +75,6 @@ impl ConnectionRole {
     }
 }
 
-/// Other tools whose conversations are listed with the sessions of the store.
-pub trait ListedTools: Debug + Send + Sync {
-    /// Makes a conversation a session of the store if it is not one yet; if it is, adds what the tool
-    /// has added since. Takes as long as reading it.
-    fn follow(&self, id: &SessionId);
-}
-
 /// The client of a connection.
 #[derive(Debug, Default)]
 pub struct Client {
@@ -133,37 +97,6 @@ impl Client {
     pub fn name(&self) -> Option<&str> {
         let identity = self.identity.as_ref()?;
         Some(&identity.name)
-    }
-}
-
-impl Library {
-    /// Sessions that were last used before this time have expired. In the form of
-    /// [`Timestamp`](crate::sys::Timestamp)'s `Display`; `None` if they never expire.
-    pub fn expired_before(&self) -> Option<String> {
-        let after = self.expire_after?;
-        Some(long_before(self.sys.clock.now(), after).to_string())
-    }
-
-    /// Whether a session that is not open here has expired.
-    pub fn has_expired(&self, id: &SessionId) -> bool {
-        let (Some(before), Some(catalog)) = (self.expired_before(), &self.catalog) else {
-            return false;
-        };
-        let known = blocking(|| catalog.find(id));
-        known.is_some_and(|summary| has_aged(&summary, &before))
-    }
-
-    fn close_in_memory(&self, id: &SessionId) {
-        let mut closed = lock(&self.closed);
-        closed.insert(id.clone());
-        if closed.len() > CLOSED {
-            // Ids begin with their time.
-            closed.pop_first();
-        }
-    }
-
-    fn closed_in_memory(&self, id: &SessionId) -> bool {
-        lock(&self.closed).contains(id)
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::task::{JoinError, JoinHandle};
 
 use crate::replay::live_params_line;
 use crate::session::outcome::Refusal;
-use crate::session::owner::open_session::LogAccess;
+use crate::session::owner::open_session::{LogAccess, OpenSession};
 use crate::session::phase::Phase;
 use crate::store::Store;
 use crate::sys::SessionId;
@@ -90,11 +90,8 @@ impl Following {
 
 impl Front {
     /// Waits for what concerns the client. `is_running` says whether a turn runs in another process.
-    pub(in crate::session) async fn event(
-        &mut self,
-        may_follow: bool,
-        is_running: bool,
-    ) -> FrontEvent {
+    pub(in crate::session) async fn event(&mut self, is_running: bool) -> FrontEvent {
+        let may_follow = self.may_follow();
         let load = &mut self.load;
         let following = &mut self.following;
         let followed = async {
@@ -117,7 +114,8 @@ impl Front {
 
     /// Begins to follow a session that another process has open, or ends it if none has. In a database,
     /// another process may also take over what this one has.
-    pub(in crate::session) fn update_following(&mut self, log: Option<&LogAccess>) {
+    pub(in crate::session) fn update_following(&mut self, session: Option<&OpenSession>) {
+        let log = session.map(|session| &session.log);
         let (Some(log), Some(store)) = (log, &self.deps.library.store) else {
             self.following = None;
             self.screen.is_behind = false;

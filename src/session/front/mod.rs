@@ -5,6 +5,7 @@
 //! it is sent, and while another process has the session. Whatever else it is to get then, answers and
 //! questions, waits until it has been shown what comes before that.
 
+pub(super) mod deliver;
 pub(super) mod follow;
 pub(super) mod growth;
 pub(super) mod load;
@@ -63,6 +64,8 @@ pub(super) struct Held {
     queue: VecDeque<(u64, Outgoing)>,
     /// Whether the client loads the session.
     pub(super) is_loading: bool,
+    /// Whether the engine attaches, or the owner in another task is looked for before that.
+    pub(super) is_attaching: bool,
     /// Whether a load has come to its end and is not answered: nothing may come between.
     pub(super) is_answering: bool,
     /// How the session is since its last turn has ended, if that was during a load.
@@ -168,6 +171,16 @@ impl Front {
     /// Whether what is for the client has to wait, since it is not shown what is appended.
     pub(super) fn holds(&self) -> bool {
         self.held.is_loading || self.screen.is_behind
+    }
+
+    /// Whether a replay begins when the engine has attached: until then nothing is sent.
+    fn is_replay_due(&self) -> bool {
+        self.held.is_loading && self.held.is_attaching && self.load.is_none()
+    }
+
+    /// Whether a session that is followed may be read: no load is under way.
+    fn may_follow(&self) -> bool {
+        self.load.is_none() && !self.held.is_attaching
     }
 
     /// Whether something waits for the client to be shown what comes before it.

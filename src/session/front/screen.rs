@@ -36,9 +36,9 @@ pub(in crate::session) struct ClientScreen {
     /// The lines that are being sent.
     line: Vec<u8>,
     /// Whether other clients have the session open, so that this one must not hold it up.
-    pub(in crate::session) is_shared: bool,
+    is_shared: bool,
     /// Whether the client has closed the session, or has gone, so that it is shown nothing.
-    pub(in crate::session) is_closed: bool,
+    is_closed: bool,
     /// Whether the client does not read what it is sent, so that it is shown the log by a thread of its
     /// own.
     pub(in crate::session) is_behind: bool,
@@ -57,6 +57,13 @@ impl ClientScreen {
             is_closed: false,
             is_behind: false,
         }
+    }
+
+    /// Who else has the session open, and whether the client has closed it.
+    pub(in crate::session) fn set_audience(&mut self, is_shared: bool, is_closed: bool) {
+        self.is_shared = is_shared;
+        self.is_closed = is_closed;
+        self.is_behind &= !is_closed;
     }
 
     /// Shows a block that was just appended, beginning at `start` in the log.

@@ -180,22 +180,16 @@ impl Fronts {
         owners.set_linked(id, linked.collect());
     }
 
-    /// From now on fronts find the owner, by this number, or no longer do. In that case their clients
-    /// find the next owner, after they were sent everything.
-    pub(in crate::session) fn set_owner(&mut self, number: Option<u64>) {
-        self.owner = number;
-        if number.is_none() {
-            self.waiting.clear();
-            self.prompters.clear();
-            for front in mem::take(&mut self.list) {
-                front.feed.end();
-            }
+    /// From now on fronts do not find the owner. Their clients find the next one, after they were sent
+    /// everything.
+    pub(super) fn leave(&mut self) {
+        self.owner = None;
+        self.is_detached = false;
+        self.waiting.clear();
+        self.prompters.clear();
+        for front in mem::take(&mut self.list) {
+            front.feed.end();
         }
-    }
-
-    /// The number by which fronts find the owner.
-    pub(in crate::session) fn owner(&self) -> Option<u64> {
-        self.owner
     }
 }
 

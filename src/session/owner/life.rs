@@ -6,10 +6,8 @@ use std::mem;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::{Block, CloseReason, History, ListedTimes, SessionConfig};
-use crate::history::metadata::change_metadata;
 use crate::index::{Catalog, Summary};
 use crate::record::header::{ForkedFrom, Header, Implementation, Workspace};
-use crate::record::metadata::MetadataChange;
 use crate::record::{AgentSessionId, FORMAT, FORMAT_V2, Kind};
 use crate::session::command::{ForkReader, ForkSource};
 use crate::session::outcome::Refusal;
@@ -18,7 +16,7 @@ use crate::sys::blocking;
 
 use super::Owner;
 use super::history::SessionHistory;
-use super::lock::{lock_or_read, released, takes_over};
+use super::lock::{lock_or_read, takes_over};
 use super::open_session::{LogAccess, OpenSession};
 
 /// The sessions that are forked from this one, and the one that this one is forked from.
@@ -41,7 +39,7 @@ impl Owner {
             created_at: self.deps.library.sys.clock.now().to_string(),
             ..Summary::default()
         };
-        let session = OpenSession::new(&self.id, &self.deps, &self.client, config, summary, None);
+        let session = OpenSession::new(self, config, summary, None);
         self.session = Some(session);
     }
 
@@ -81,12 +79,12 @@ impl Owner {
             .session
             .as_ref()
             .map(|session| self.header(&session.recorded, None));
-        let system_prompt = self.new_system_prompt();
         let (Some(store), Some(session), Some(header)) =
             (&self.deps.library.store, &mut self.session, header)
         else {
             return Ok(());
         };
+        let system_prompt = session.new_system_prompt();
         let catalog = self.deps.library.catalog.as_ref();
         let before = catalog.map(|catalog| catalog.before_change());
         let now = self.deps.library.sys.clock.now();
@@ -113,16 +111,15 @@ impl Owner {
     }
 
     /// Locks the log of a session that is not open here, and opens the engine's conversation.
-    pub(in crate::session) async fn open(&mut self, config: SessionConfig) -> Result<(), Refusal> {
-        let Some(store) = self.deps.library.store.clone() else {
+    pub(in crate::session) fn open(&mut self, config: SessionConfig) -> Result<(), Refusal> {
+        let Some(store) = &self.deps.library.store else {
             return Err(Refusal::NotFound);
         };
         if self.deps.library.has_expired(&self.id) {
             return Err(Refusal::NotFound);
         }
-        released(&store, &self.id).await;
         let by_force = takes_over(&config);
-        let opened = blocking(|| lock_or_read(&store, &self.id, by_force, &mut |_| {}))?;
+        let opened = blocking(|| lock_or_read(store, &self.id, by_force, &mut |_| {}))?;
         self.install(opened, config);
         Ok(())
     }
@@ -137,45 +134,7 @@ impl Owner {
             tracing::warn!(session = %self.id, %damage, "the log is damaged");
         }
         let opened = (log, scan);
-        let session =
-            OpenSession::with_log(&self.id, &self.deps, &self.client, config, opened, None);
-        self.session = Some(session);
-    }
-
-    /// Fails unless the session exists.
-    pub(in crate::session) fn check(&self) -> Result<(), Refusal> {
-        let exists = match &self.deps.library.store {
-            Some(store) => {
-                blocking(|| store.exists(&self.id))? && !self.deps.library.has_expired(&self.id)
-            }
-            // A closed session cannot be opened again, but the client knows it.
-            None => self.deps.library.closed_in_memory(&self.id),
-        };
-        if exists {
-            Ok(())
-        } else {
-            Err(Refusal::NotFound)
-        }
-    }
-
-    /// Whether the session has not been deleted, as far as that can be found out.
-    pub(in crate::session) fn exists(&self) -> bool {
-        let store = self.deps.library.store.as_ref();
-        store.is_none_or(|store| blocking(|| store.exists(&self.id)).unwrap_or(true))
-    }
-
-    /// Records a change of the metadata of a session that is not open here.
-    pub(in crate::session) fn change_metadata_of_closed(
-        &self,
-        change: &MetadataChange,
-    ) -> Result<(), Refusal> {
-        let Some(store) = &self.deps.library.store else {
-            return Err(Refusal::NotFound);
-        };
-        self.check()?;
-        let catalog = self.deps.library.catalog.as_deref();
-        blocking(|| change_metadata(store, catalog, &self.id, change))?;
-        Ok(())
+        self.session = Some(OpenSession::with_log(self, config, opened, None));
     }
 
     /// Opens the log for another session. Later events of this session, such as its deletion, do
@@ -193,7 +152,7 @@ impl Owner {
             return Err(Refusal::NotFound);
         };
         if self.session.is_none() {
-            self.check()?;
+            self.deps.library.check(&self.id)?;
         }
         let mut log = blocking(|| store.read(&self.id))?;
         if let Some(end) = self.log_end() {
@@ -241,11 +200,10 @@ impl Owner {
         let forked = forked
             .map_err(|_| Refusal::Storage("the fork failed unexpectedly".to_owned()))?
             .map_err(refusal);
-        self.install_fork(forked?, config);
-        self.record_workspace_change()
+        self.install_fork(forked?, config)
     }
 
-    fn install_fork(&mut self, forked: Forked, config: SessionConfig) {
+    fn install_fork(&mut self, forked: Forked, config: SessionConfig) -> Result<(), Refusal> {
         for damage in &forked.damage {
             tracing::warn!(session = %self.id, %damage, "the log of the forked session is damaged");
         }
@@ -253,10 +211,9 @@ impl Owner {
         let origin = forked.inner.filter(|known| known.agent == agent);
         let opened = (LogAccess::Own(forked.log), forked.scan);
         let origin = origin.map(|known| known.id);
-        let mut session =
-            OpenSession::with_log(&self.id, &self.deps, &self.client, config, opened, origin);
+        let mut session = OpenSession::with_log(self, config, opened, origin);
         session.damage = forked.damage.into();
-        self.session = Some(session);
+        self.session.insert(session).record_workspace_change()
     }
 
     /// Releases log and engine.
@@ -275,7 +232,7 @@ impl Owner {
             // The log was created, but not whole, and the client does not know of it. An imported log is
             // whole, and may be loaded later.
             log @ (LogAccess::Own(_) | LogAccess::Failed(Some(_))) if refused && !is_import => {
-                if let Err(error) = self.move_to_trash(log) {
+                if let Err(error) = self.deps.library.trash(&self.id, log) {
                     tracing::warn!(session = %self.id, %error, "an incomplete session remains");
                 }
             }
@@ -296,10 +253,7 @@ impl Owner {
     }
 
     /// Moves the session to the trash, whether it is open or not.
-    pub(in crate::session) async fn delete(&mut self) -> Result<(), Refusal> {
-        if let Some(store) = self.deps.library.store.clone() {
-            released(&store, &self.id).await;
-        }
+    pub(in crate::session) fn delete(&mut self) -> Result<(), Refusal> {
         // The conversation of an open session knows the agent's ids.
         let agent_ids = match (&self.session, &self.deps.library.store) {
             (None, Some(store)) => match self.agent_session_ids(store) {
@@ -313,7 +267,7 @@ impl Owner {
             Some(session) => mem::replace(&mut session.log, LogAccess::Failed(None)),
             None => LogAccess::Failed(None),
         };
-        self.move_to_trash(log)?;
+        self.deps.library.trash(&self.id, log)?;
         self.fronts.notify_stopped();
         if let Some(mut session) = self.session.take() {
             session.events.close();
@@ -336,25 +290,6 @@ impl Owner {
                 }
             });
         }
-    }
-
-    fn move_to_trash(&self, log: LogAccess) -> Result<(), Refusal> {
-        let Some(store) = &self.deps.library.store else {
-            return Err(Refusal::NotFound);
-        };
-        let catalog = self.deps.library.catalog.as_ref();
-        let before = catalog.map(|catalog| catalog.before_change());
-        blocking(|| match log {
-            // A file that another program has put in its place is part of the session, too.
-            LogAccess::Own(log) | LogAccess::Failed(Some(log)) => {
-                Ok(log.trash()? || store.trash(&self.id)?)
-            }
-            _ => store.trash(&self.id),
-        })?;
-        if let (Some(catalog), Some(before)) = (catalog, before) {
-            blocking(|| catalog.removed(&self.id, before));
-        }
-        Ok(())
     }
 
     /// The ids by which the agent behind the engine knows the session, according to its log.

@@ -18,9 +18,9 @@ const CHECK: Duration = Duration::from_millis(20);
 
 /// Waits until a process that is ending has released the session, but not for long. A holder that
 /// is not ending is not waited for.
-pub(in crate::session) async fn released(store: &Store, id: &SessionId) {
+pub(in crate::session) async fn released(store: Store, id: SessionId) {
     let released = async {
-        while blocking(|| store.is_being_released(id)) {
+        while blocking(|| store.is_being_released(&id)) {
             tokio::time::sleep(CHECK).await;
         }
     };

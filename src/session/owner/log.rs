@@ -1,8 +1,6 @@
 //! The log of the session while it is open: what is appended to it, who may append, and what the catalog
 //! is notified of.
 
-use std::ops::Range;
-
 use crate::history::metadata::is_change;
 use crate::index::first_title;
 use crate::record::metadata::{MetadataChange, system_prompt_record};
@@ -14,7 +12,7 @@ use crate::sys::blocking;
 
 use super::Owner;
 use super::fronts::sent_by;
-use super::lock::{lock_or_read, released, takes_over};
+use super::lock::{lock_or_read, takes_over};
 use super::open_session::{LogAccess, LogReread, OpenSession};
 
 /// A record that is to be appended: its kind, its id if it has one, and its payload.
@@ -29,20 +27,32 @@ impl Owner {
     ) -> Result<Option<String>, Refusal> {
         let new = block.iter().filter(|entry| !entry.known);
         let records = new.map(|entry| (entry.kind, entry.id, entry.payload));
-        if let Some((Kind::End, id, payload)) = records.clone().next() {
-            return self.append_end(id, payload, sync);
+        let first = records.clone().next();
+        let sender = match first {
+            Some((Kind::Prompt, Some(id), _)) => self.sender_of(id),
+            _ => None,
+        };
+        let Some(session) = &mut self.session else {
+            return Err(Refusal::NotOpen);
+        };
+        match (first, sender) {
+            (Some((Kind::End, id, payload)), _) => {
+                let title = session.append_end(id, payload, sync)?;
+                let now = self.deps.library.sys.clock.now();
+                self.trace.end(&self.id, id, payload, now);
+                Ok(title)
+            }
+            (Some((kind, id, payload)), Some(client)) => {
+                let payload = sent_by(payload, &client);
+                session.append_all(std::iter::once((kind, id, &*payload)), sync)?;
+                Ok(None)
+            }
+            _ => session.append_all(records, sync).map(|()| None),
         }
-        if let Some((Kind::Prompt, Some(id), payload)) = records.clone().next()
-            && let Some(client) = self.sender_of(id)
-        {
-            let payload = sent_by(payload, &client);
-            self.append((Kind::Prompt, Some(id), &payload), sync)?;
-        } else {
-            self.append_all(records, sync)?;
-        }
-        Ok(None)
     }
+}
 
+impl OpenSession {
     /// Appends the end of a turn, and before it a title, if the session has none by now.
     fn append_end(
         &mut self,
@@ -50,21 +60,14 @@ impl Owner {
         payload: &str,
         sync: Sync,
     ) -> Result<Option<String>, Refusal> {
-        let session = self.session.as_ref();
-        let title = session.and_then(OpenSession::title_of_prompt);
+        let title = self.title_of_prompt();
         let title_record = title.iter().map(|title| (Kind::Info, None, title.as_str()));
         let end = std::iter::once((Kind::End, id, payload));
         self.append_all(title_record.chain(end), sync)?;
-        let now = self.deps.library.sys.clock.now();
-        self.trace.end(&self.id, id, payload, now);
-        if let (Some(title), Some(session)) = (&title, &mut self.session) {
-            session.own_title = Some(title.clone());
+        if title.is_some() {
+            self.own_title.clone_from(&title);
         }
         Ok(title)
-    }
-
-    fn append(&mut self, record: RecordParts<'_>, sync: Sync) -> Result<(), Refusal> {
-        self.append_all(std::iter::once(record), sync)
     }
 
     /// Appends records, all of them or none, and updates the catalog's entry.
@@ -73,14 +76,11 @@ impl Owner {
         records: impl Iterator<Item = RecordParts<'a>> + Clone,
         sync: Sync,
     ) -> Result<(), Refusal> {
-        let Some(session) = &mut self.session else {
-            return Err(Refusal::NotOpen);
-        };
-        if let LogAccess::Memory = session.log {
+        if let LogAccess::Memory = self.log {
             let at = self.deps.library.sys.clock.now();
             for (kind, id, payload) in records {
-                session.history.note(kind, payload);
-                session.summary.apply(kind, id, &at, payload);
+                self.history.note(kind, payload);
+                self.summary.apply(kind, id, &at, payload);
             }
             return Ok(());
         }
@@ -91,115 +91,71 @@ impl Owner {
             // If this process dies before it updates the entry, the next list reads the log.
             blocking(|| catalog.opened(&self.id));
         }
-        let appended = session.append(records.clone(), sync).inspect_err(|error| {
+        let appended = self.append(records.clone(), sync).inspect_err(|error| {
             tracing::error!(session = %self.id, %error, "cannot append to the log");
         })?;
-        self.summarize(records, &appended);
+        self.list(records, &appended);
         Ok(())
     }
 
     /// Updates the summary by what was appended, and the catalog's entry if that has changed.
-    fn summarize<'a>(
-        &mut self,
-        records: impl Iterator<Item = RecordParts<'a>>,
-        appended: &Appended,
-    ) {
-        let Some(session) = &mut self.session else {
-            return;
-        };
-        let had_title = session.summary.title.is_some();
-        let is_summarized = session.summarize(records, appended);
+    fn list<'a>(&mut self, records: impl Iterator<Item = RecordParts<'a>>, appended: &Appended) {
+        let had_title = self.summary.title.is_some();
+        let is_summarized = self.summarize(records, appended);
         if had_title
-            && session.summary.title.is_none()
-            && session.summary.prompts > 0
+            && self.summary.title.is_none()
+            && self.summary.prompts > 0
             && let Some(store) = &self.deps.library.store
         {
             // The agent has removed the title that it gave.
             match blocking(|| first_title(&mut store.read(&self.id)?)) {
-                Ok(title) => session.summary.title = title,
+                Ok(title) => self.summary.title = title,
                 Err(error) => tracing::debug!(session = %self.id, %error, "cannot read a title"),
             }
         }
         if is_summarized && let Some(catalog) = &self.deps.library.catalog {
-            blocking(|| catalog.put(&self.id, &session.summary));
+            blocking(|| catalog.put(&self.id, &self.summary));
         }
     }
 
-    /// The part of the log that was appended last, in bytes; empty without a log.
-    pub(in crate::session) fn last_appended(&self) -> Range<u64> {
-        let session = self.session.as_ref();
-        session.map_or(0..0, |session| session.last_appended.clone())
-    }
-
-    /// Checks that the log is still the one that this process may append to. A running turn finds out on
-    /// its own.
+    /// Checks that the log is still the one that this process may append to.
     pub(in crate::session) fn check_claim(&mut self) {
-        if self.turns.is_empty()
-            && let Some(session) = &mut self.session
-            && let LogAccess::Own(log) = &session.log
+        if let LogAccess::Own(log) = &self.log
             && let Err(error) = blocking(|| log.check_name())
         {
             tracing::warn!(session = %self.id, %error, "no longer open for writing");
-            session.failed_to_append(&error);
+            self.failed_to_append(&error);
         }
     }
 
     /// Makes sure that this process may append to the log. Returns whether another process had it, in
     /// which a turn was running.
-    pub(in crate::session) async fn claim(&mut self) -> Result<bool, Refusal> {
-        let Some(session) = &mut self.session else {
-            return Ok(false);
-        };
-        match &session.log {
-            LogAccess::Memory | LogAccess::Own(_) => Ok(false),
-            LogAccess::Failed(_) => {
-                // The old lock must be released before the log can be locked and recovered.
-                session.log = LogAccess::Failed(None);
-                self.lock()?;
-                Ok(false)
-            }
-            LogAccess::Shared(_) | LogAccess::ReadOnly(_) => {
-                let was_running = session
-                    .elsewhere()
-                    .is_some_and(|elsewhere| elsewhere.running);
-                if let Some(store) = self.deps.library.store.clone() {
-                    released(&store, &self.id).await;
-                }
-                self.lock()?;
-                Ok(was_running)
-            }
+    pub(in crate::session) fn claim(&mut self) -> Result<bool, Refusal> {
+        let was_running = self.elsewhere().is_some_and(|elsewhere| elsewhere.running);
+        match &self.log {
+            LogAccess::Memory | LogAccess::Own(_) => return Ok(false),
+            // The old lock must be released before the log can be locked and recovered.
+            LogAccess::Failed(_) => self.log = LogAccess::Failed(None),
+            LogAccess::Shared(_) | LogAccess::ReadOnly(_) => {}
         }
-    }
-
-    /// Whether a write has failed, and nothing keeps the log from being recovered now.
-    pub(in crate::session) fn may_recover(&self) -> bool {
-        let session = self.session.as_ref();
-        let failed = session.is_some_and(|session| matches!(session.log, LogAccess::Failed(_)));
-        // Turns that are being cancelled have not ended.
-        failed && self.turns.is_empty()
+        self.lock().map(|()| was_running)
     }
 
     /// Tries to lock the log of an open session that another process had, or that another program
     /// has replaced. If another process still has it, the session stays as it is.
-    pub(in crate::session) async fn try_lock(&mut self) -> Result<(), Refusal> {
-        self.check_claim();
-        let unlocked = self
-            .session
-            .as_ref()
-            .filter(|session| session.is_unlocked());
-        let (Some(session), Some(store)) = (unlocked, self.deps.library.store.clone()) else {
+    pub(in crate::session) fn try_lock(&mut self) -> Result<(), Refusal> {
+        let (true, Some(store)) = (self.is_unlocked(), &self.deps.library.store) else {
             return Ok(());
         };
-        let by_force = takes_over(&session.config);
-        released(&store, &self.id).await;
-        let (log, scan) = blocking(|| lock_or_read(&store, &self.id, by_force, &mut |_| {}))?;
+        let by_force = takes_over(&self.config);
+        let (log, scan) = blocking(|| lock_or_read(store, &self.id, by_force, &mut |_| {}))?;
         self.read_again(log, scan);
         Ok(())
     }
 
     /// Locks and recovers the log of an open session.
     fn lock(&mut self) -> Result<(), Refusal> {
-        let (Some(session), Some(store)) = (&mut self.session, &self.deps.library.store) else {
+        let Some(store) = &self.deps.library.store else {
             return Ok(());
         };
         match blocking(|| store.open_log(&self.id)) {
@@ -208,7 +164,7 @@ impl Owner {
                 Ok(())
             }
             Err(error) => {
-                session.not_locked(&error);
+                self.not_locked(&error);
                 Err(error.into())
             }
         }
@@ -216,24 +172,21 @@ impl Owner {
 
     /// Uses the log of an open session as it was just read.
     fn read_again(&mut self, log: LogAccess, scan: Scan) {
-        let Some(session) = &mut self.session else {
-            return;
-        };
         // After a failed write of this process, the records that were not sent are its own.
-        let by_another = matches!(session.log, LogAccess::Shared(_) | LogAccess::ReadOnly(_));
-        session.log = log;
-        let reading = if std::mem::take(&mut session.is_replaced) {
+        let by_another = matches!(self.log, LogAccess::Shared(_) | LogAccess::ReadOnly(_));
+        self.log = log;
+        let reading = if std::mem::take(&mut self.is_replaced) {
             LogReread::Replaced
         } else if by_another {
             LogReread::TakenOver
         } else {
             LogReread::Recovered
         };
-        session.changes.read_again = Some(reading);
-        if by_another && !session.is_unlocked() {
+        self.changes.read_again = Some(reading);
+        if by_another && !self.is_unlocked() {
             tracing::info!(session = %self.id, "taken over");
         }
-        session.read(scan);
+        self.read(scan);
     }
 
     /// Records a change of the metadata of an open session, unless it changes nothing.
@@ -241,15 +194,13 @@ impl Owner {
         &mut self,
         change: &MetadataChange,
     ) -> Result<(), Refusal> {
-        let Some(session) = &self.session else {
-            return Ok(());
-        };
-        if is_change(session.summary.archived, change) {
-            self.append((Kind::Info, None, &change.payload()), Sync::Turn)?;
+        if is_change(self.summary.archived, change) {
+            let payload = change.payload();
+            self.append_all(std::iter::once((Kind::Info, None, &*payload)), Sync::Turn)?;
         }
-        if let (MetadataChange::Title(title), Some(session)) = (change, &mut self.session) {
-            session.client_title = Some(title.clone());
-            session.conversation.title_changed(title);
+        if let MetadataChange::Title(title) = change {
+            self.client_title = Some(title.clone());
+            self.conversation.title_changed(title);
         }
         Ok(())
     }
@@ -257,71 +208,58 @@ impl Owner {
     /// The `info` record with the system prompt that the client gave, unless the log has it. Only
     /// wrapped agents have one.
     pub(super) fn new_system_prompt(&self) -> Option<String> {
-        let session = self.session.as_ref();
-        let session = session.filter(|_| self.deps.engine.wraps_agent())?;
-        let record = system_prompt_record(&session.config.params.0)?;
-        (!session.history.has_system_prompt(&record)).then_some(record)
+        if !self.deps.engine.wraps_agent() {
+            return None;
+        }
+        let record = system_prompt_record(&self.config.params.0)?;
+        (!self.history.has_system_prompt(&record)).then_some(record)
     }
 
     /// Records the workspace and the system prompt if they differ from the log's, and the agent's
     /// session id if it is new.
     pub(in crate::session) fn record_workspace_change(&mut self) -> Result<(), Refusal> {
-        let system_prompt = self.new_system_prompt();
-        let Some(session) = &mut self.session else {
-            return Ok(());
-        };
-        if !matches!(session.log, LogAccess::Own(_)) {
+        if !matches!(self.log, LogAccess::Own(_)) {
             return Ok(());
         }
-        let place = &session.config.place;
-        let workspace = (*place != session.recorded)
+        let system_prompt = self.new_system_prompt();
+        let place = &self.config.place;
+        let workspace = (*place != self.recorded)
             .then(|| serde_json::to_string(place))
             .transpose()
             .map_err(|error| Refusal::Storage(error.to_string()))?;
-        if workspace.is_none() && system_prompt.is_none() && session.agent_session_id.is_none() {
+        if workspace.is_none() && system_prompt.is_none() && self.agent_session_id.is_none() {
             return Ok(());
         }
         if let Some(catalog) = &self.deps.library.catalog {
             blocking(|| catalog.opened(&self.id));
         }
-        session.record_workspace(workspace.as_deref(), system_prompt.as_deref())
+        self.record_workspace(workspace.as_deref(), system_prompt.as_deref())
     }
 
     /// Remembers the agent's session id. The log gets it with the next prompt, the catalog at once.
     pub(in crate::session) fn keep_agent_session_id(&mut self, payload: String) {
-        let Some(session) = &mut self.session else {
-            return;
-        };
-        if let (Some(catalog), Some(known)) =
-            (&self.deps.library.catalog, AgentSessionId::read(&payload))
-        {
+        let catalog = self.deps.library.catalog.as_ref();
+        if let (Some(catalog), Some(known)) = (catalog, AgentSessionId::read(&payload)) {
             blocking(|| catalog.knows(&self.id, &known));
-            session.has_new_alias |= !session.summary.agent_ids.contains(&known);
+            self.has_new_alias |= !self.summary.agent_ids.contains(&known);
         }
-        session.agent_session_id = Some(payload);
+        self.agent_session_id = Some(payload);
     }
 
-    /// The update with the ids that the agent has for the session, if the clients do not know the latest.
-    pub(in crate::session) fn take_new_aliases(&mut self) -> Option<String> {
-        let session = self.session.as_mut()?;
-        if !std::mem::take(&mut session.has_new_alias) || !self.deps.offers_aliases() {
+    /// The update with the ids that the agent has for the session, which the client knows by
+    /// `client_id`, if clients do not know the latest.
+    pub(in crate::session) fn take_new_aliases(&mut self, client_id: &str) -> Option<String> {
+        if !std::mem::take(&mut self.has_new_alias) || !self.deps.offers_aliases() {
             return None;
         }
-        let agents = self.deps.engine.agent_names();
-        session.aliases(&agents, &self.client_id)
+        self.aliases(&self.deps.engine.agent_names(), client_id)
     }
 
-    /// Whether the agent has just reported ids of its own, which replace what the clients knew.
-    pub(in crate::session) fn take_reported_aliases(&mut self) -> Option<String> {
-        let session = self.session.as_mut()?;
-        if std::mem::take(&mut session.has_reported_aliases) {
-            session.has_new_alias = true;
-        }
-        self.take_new_aliases()
+    /// Clients are sent all ids again if the agent has just reported its own, which replace what they knew.
+    pub(in crate::session) fn note_reported_aliases(&mut self) {
+        self.has_new_alias |= std::mem::take(&mut self.has_reported_aliases);
     }
-}
 
-impl OpenSession {
     /// Appends records to the log that this process has locked.
     fn append<'a>(
         &mut self,

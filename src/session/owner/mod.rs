@@ -24,28 +24,30 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::{
-    AttachOutcome, AttachReason, BoxFuture, Cancel, EngineError, Prompt, Question, begun,
+    AttachOutcome, AttachReason, Block, BoxFuture, Cancel, EngineError, Prompt, Question, begun,
 };
 use crate::json::{self, with_string};
 use crate::protocol::EngineCall;
 use crate::protocol::meta::{OBSERVE, is_set};
 use crate::protocol::method::SESSION_CANCEL;
-use crate::store::Holder;
+use crate::store::{Holder, Store};
 use crate::sys::SessionId;
 
+use super::command::Command;
 use super::effect::Work;
 use super::link::feed::{Asks, ClientQuestion, FrontEvents, Responds};
 use super::link::message::Attached;
 use super::outcome::{Done, Elsewhere, Refusal};
+use super::phase::Phase;
 use super::reply::{AnswerNote, Reply};
-use super::request::ClientRequest;
+use super::request::{ClientRequest, Request};
 use super::{Client, Deps};
 use engine_events::{End, FromEngine, RunningTurn};
 use fronts::{Fronts, Prompter, Target, target_of};
 use life::Forks;
 use open_session::{LogAccess, LogChanges, OpenSession};
 use questions::{OpenQuestions, OwnerEvent, Recipients, ServedCall, is_private};
-use trace::Trace;
+use trace::{Trace, Traced};
 
 /// The log and the engine of one session, as far as it is open here.
 pub(super) struct Owner {
@@ -290,7 +292,7 @@ impl Owner {
         if let Some(session) = &mut self.session {
             session.history.end(message_id);
             if has_panicked {
-                session.reopen_conversation(&self.id, &self.deps, &self.client);
+                session.reopen_conversation();
             }
         }
         self.fronts.forget(message_id);
@@ -316,6 +318,82 @@ impl Owner {
         let session = self.session.as_ref();
         let observes = |session: &OpenSession| is_set(&session.config.params.0, OBSERVE);
         self.deps.role.observes() || session.is_some_and(observes)
+    }
+
+    /// Whether the last turn was interrupted by a crash.
+    pub(super) fn was_interrupted(&self) -> bool {
+        let session = self.session.as_ref();
+        session.is_some_and(|session| session.history.was_interrupted())
+    }
+
+    /// Whether a turn runs in another process.
+    pub(super) fn runs_elsewhere(&self) -> bool {
+        self.elsewhere().is_some_and(|elsewhere| elsewhere.running)
+    }
+
+    /// What the session is doing, as far as this process knows.
+    pub(super) fn known_phase(&self, phase: Phase) -> Phase {
+        if matches!(phase, Phase::Idle(_)) && self.runs_elsewhere() {
+            Phase::Running
+        } else {
+            phase
+        }
+    }
+
+    /// Whether any process has the session open, as far as can be seen.
+    pub(super) fn is_open_anywhere(&self) -> bool {
+        self.deps.library.is_open(&self.id)
+    }
+
+    /// Checks that the log is still the one that this process may append to. A running turn finds out on
+    /// its own.
+    pub(super) fn check_claim(&mut self) {
+        if self.turns.is_empty()
+            && let Some(session) = &mut self.session
+        {
+            session.check_claim();
+        }
+    }
+
+    /// Whether a write has failed, and nothing keeps the log from being recovered now.
+    pub(super) fn may_recover(&self) -> bool {
+        let session = self.session.as_ref();
+        let failed = session.is_some_and(|session| matches!(session.log, LogAccess::Failed(_)));
+        // Turns that are being cancelled have not ended.
+        failed && self.turns.is_empty()
+    }
+
+    /// The part of the log that was appended last, in bytes; empty without a log.
+    pub(super) fn last_appended(&self) -> Range<u64> {
+        let session = self.session.as_ref();
+        session.map_or(0..0, |session| session.last_appended.clone())
+    }
+
+    /// Writes a line about an answer to the program's own log.
+    pub(super) fn trace_answer(&mut self, result: &Result<Done, Refusal>) {
+        let (library, session) = (&self.deps.library, self.session.as_ref());
+        let traced = Traced {
+            id: &self.id,
+            now: library.sys.clock.now(),
+            prompts: session.map_or(0, |session| session.summary.prompts),
+            agent: self.deps.engine.identity().name,
+            elsewhere: session.and_then(OpenSession::elsewhere),
+            has_expired: matches!(result, Err(Refusal::NotFound)) && library.has_expired(&self.id),
+        };
+        self.trace.answer(result, &traced);
+    }
+
+    /// A refusal in the client's terms: it may know the session by another id, and can open only a
+    /// session that has a log.
+    pub(super) fn for_client(&self, refusal: Refusal) -> Refusal {
+        match refusal {
+            Refusal::NotOpen if self.deps.library.store.is_none() => Refusal::Forgotten,
+            Refusal::InUse { message, holder } => Refusal::InUse {
+                message: message.replace(self.id.as_str(), &self.client_id),
+                holder,
+            },
+            refusal => refusal,
+        }
     }
 
     /// The process that has the session open, if it is another one.
@@ -362,8 +440,69 @@ impl Owner {
         })
     }
 
+    /// Lets fronts find the task with this mailbox while it owns the session.
+    pub(super) fn publish(&mut self, task: &mpsc::WeakUnboundedSender<Command>) {
+        let owners = &self.deps.library.owners;
+        match (self.owns(), self.fronts.owner) {
+            (true, None) => {
+                let number = owners.add(&self.id, task.clone());
+                self.fronts.owner = Some(number);
+            }
+            (false, Some(number)) => {
+                owners.remove(&self.id, number);
+                self.fronts.leave();
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a client has the session open, or a turn runs.
+    pub(super) fn is_wanted(&self) -> bool {
+        let fronts = &self.fronts;
+        let has_clients = !fronts.is_detached || fronts.any() || fronts.are_waiting();
+        has_clients || !self.turns.is_empty()
+    }
+
+    /// Why a request of the client is not served, which only looks on, has closed the session, or would
+    /// take it away from others.
+    pub(super) fn refusal_of(&self, request: &Request<Reply>) -> Option<Refusal> {
+        let fronts = &self.fronts;
+        let changes = matches!(
+            request,
+            Request::Prompt { .. }
+                | Request::Call { .. }
+                | Request::MetadataChange(..)
+                | Request::Delete(_)
+                | Request::DeleteForAll(_)
+        );
+        match request {
+            _ if changes && self.is_observed() => Some(Refusal::Observes),
+            Request::Prompt { .. } | Request::Call { .. } if fronts.is_detached => {
+                Some(Refusal::NotOpen)
+            }
+            Request::MetadataChange(..) if fronts.is_detached && fronts.any() => {
+                Some(self.in_use_by_others(None))
+            }
+            Request::Delete(_) if fronts.any() => Some(self.in_use_by_others(None)),
+            _ => None,
+        }
+    }
+
+    /// The engine sends updates. Returns them as they are logged.
+    pub(super) fn engine_sends(&mut self, mut block: Block) -> Option<Block> {
+        let waits = self.deps.library.store.as_ref().is_some_and(Store::waits);
+        let session = self.session.as_mut()?;
+        if waits {
+            engine_events::gather(&mut block, session, &mut self.turns);
+        }
+        Some(session.with_title(block))
+    }
+
     /// Admits the fronts that have come. Clients that may answer what is asked already are asked, too.
     pub(super) fn admit_fronts(&mut self) {
+        if !self.fronts.are_waiting() {
+            return;
+        }
         for (mut front, admission) in mem::take(&mut self.fronts.waiting) {
             let session = self
                 .session

@@ -14,6 +14,7 @@ use crate::record::header::Workspace;
 use crate::store::{DamageReport, Log, Scan, StoreError};
 use crate::sys::{SessionId, Timestamp};
 
+use super::Owner;
 use super::history::SessionHistory;
 use crate::session::outcome::Elsewhere;
 use crate::session::{Client, Deps};
@@ -23,6 +24,10 @@ const EARLY: usize = 16;
 
 /// An open session.
 pub(in crate::session) struct OpenSession {
+    pub(super) id: SessionId,
+    pub(super) deps: Arc<Deps>,
+    /// The client that has opened it.
+    client: Arc<Client>,
     pub(in crate::session) log: LogAccess,
     pub(in crate::session) conversation: Arc<dyn Conversation>,
     /// The engine's events.
@@ -96,17 +101,20 @@ pub(in crate::session) enum LogAccess {
 impl OpenSession {
     /// Opens the engine's conversation of a session without a log. `origin` is the agent's session
     /// id of the session that this one was just forked from.
-    pub(in crate::session) fn new(
-        id: &SessionId,
-        deps: &Deps,
-        client: &Client,
+    pub(super) fn new(
+        owner: &Owner,
         config: SessionConfig,
         summary: Summary,
         origin: Option<String>,
     ) -> Self {
-        let history = Arc::new(SessionHistory::new(id.clone(), deps.library.store.clone()));
+        let (id, deps, client) = (&owner.id, &owner.deps, &owner.client);
+        let history = SessionHistory::new(id.clone(), deps.library.store.clone());
+        let history = Arc::new(history);
         let (conversation, events) = open(id, deps, client, &history, &config, origin);
         Self {
+            id: id.clone(),
+            deps: deps.clone(),
+            client: client.clone(),
             log: LogAccess::Memory,
             conversation,
             events,
@@ -129,15 +137,13 @@ impl OpenSession {
     }
 
     /// Opens the engine's conversation of a session with a log.
-    pub(in crate::session) fn with_log(
-        id: &SessionId,
-        deps: &Deps,
-        client: &Client,
+    pub(super) fn with_log(
+        owner: &Owner,
         config: SessionConfig,
         (log, scan): (LogAccess, Scan),
         origin: Option<String>,
     ) -> Self {
-        let mut session = Self::new(id, deps, client, config, Summary::of(&scan), origin);
+        let mut session = Self::new(owner, config, Summary::of(&scan), origin);
         session.log = log;
         session.read(scan);
         session
@@ -169,12 +175,8 @@ impl OpenSession {
     }
 
     /// Opens the engine's conversation again.
-    pub(in crate::session) fn reopen_conversation(
-        &mut self,
-        id: &SessionId,
-        deps: &Deps,
-        client: &Client,
-    ) {
+    pub(super) fn reopen_conversation(&mut self) {
+        let (id, deps, client) = (&self.id, &self.deps, &self.client);
         (self.conversation, self.events) =
             open(id, deps, client, &self.history, &self.config, None);
     }

@@ -11,7 +11,6 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinError;
 
 use crate::engine::{AttachOutcome, CloseReason, EngineError, EngineEvent, Upstream};
-use crate::store::Store;
 use crate::sys::SessionId;
 use crate::transport::FlowPermit;
 use crate::transport::message::notification_line;
@@ -25,7 +24,7 @@ use super::front::{Front, Outgoing};
 use super::link::feed::{FromOwner, LinkCommand};
 use super::machine::Machine;
 use super::outcome::{Done, Refusal};
-use super::owner::engine_events::{self, FromEngine, TurnOutcome};
+use super::owner::engine_events::{FromEngine, TurnOutcome};
 use super::owner::open_session::LogAccess;
 use super::owner::questions::{OwnerEvent, ServedCall};
 use super::owner::{Attaching, EngineDoes, Owner, panicked};
@@ -120,7 +119,7 @@ impl SessionTask {
         loop {
             let Some(event) = self.event().await else {
                 self.release(CloseReason::Closed);
-                return self.update_owner();
+                return self.owner.publish(&self.mail.messages);
             };
             let batch = Box::pin(self.handle(event)).await;
             self.perform(batch).await;
@@ -133,7 +132,7 @@ impl SessionTask {
 
     /// The next event; none when nobody can send messages any longer.
     async fn event(&mut self) -> Option<Event> {
-        let (may_follow, is_running) = (self.may_follow(), self.runs_elsewhere());
+        let is_running = self.owner.runs_elsewhere();
         let is_settled = self.machine.is_settled();
         let is_being_created = self.machine.is_being_created();
         let event = tokio::select! {
@@ -141,7 +140,7 @@ impl SessionTask {
             Some(event) = self.owner_events.recv() => Event::Owner(event),
             Some((number, event)) = self.front_events.recv() => Event::FromOwner(number, event),
             does = self.owner.engine(is_being_created) => Event::Engine(does),
-            event = self.front.event(may_follow, is_running) => Event::Front(event),
+            event = self.front.event(is_running) => Event::Front(event),
             event = self.other.event(&self.deps.library.owners, is_settled) => {
                 Event::OtherOwner(Box::new(event))
             }
@@ -171,7 +170,7 @@ impl SessionTask {
             Event::Front(FrontEvent::Load(LoadEvent::Replayed(outcome))) => self.replayed(*outcome),
             Event::Front(FrontEvent::Load(LoadEvent::CaughtUp(result))) => self.caught_up(result),
             Event::Front(FrontEvent::Followed { grown }) => {
-                self.follow(grown).await;
+                self.delivery().follow(grown).await;
                 Vec::new()
             }
             Event::Front(FrontEvent::Read) => {
@@ -185,20 +184,23 @@ impl SessionTask {
         }
     }
 
-    /// After an event: what has changed is made known.
+    /// After an event: what has changed is made known. A session that no client has open is closed, unless
+    /// a turn runs.
     async fn settle(&mut self) {
-        let log = self.owner.session.as_ref().map(|session| &session.log);
-        self.front.update_following(log);
+        self.front.update_following(self.owner.session.as_ref());
         if !self.machine.has_waiting_requests() {
             self.mail.waiting.clear();
         }
-        self.update_owner();
-        self.admit_fronts();
-        let batch = self.close_unless_wanted();
-        if !batch.is_empty() {
-            self.perform(batch).await;
-            self.update_owner();
+        self.owner.publish(&self.mail.messages);
+        if !self.machine.is_being_created() {
+            self.owner.admit_fronts();
         }
+        if !self.owner.is_wanted() && self.machine.is_settled() {
+            let batch = self.machine.request(Request::Close(Reply::silent()));
+            self.perform(batch).await;
+            self.owner.publish(&self.mail.messages);
+        }
+        self.inform_front();
         // An agent may take its time; its new sessions are in no list before their first prompt.
         let creating = self.owner.is_attaching() && !self.deps.engine.wraps_agent();
         if !self.machine.has_waiting_requests() && !creating && !self.other.holds_requests() {
@@ -208,6 +210,15 @@ impl SessionTask {
         }
     }
 
+    /// The front learns what it has to know of machine and owner.
+    fn inform_front(&mut self) {
+        self.front.held.is_loading = self.machine.load_under_way().is_some();
+        self.front.held.is_attaching = self.machine.attaching().is_some();
+        let fronts = &self.owner.fronts;
+        let (is_shared, is_closed) = (fronts.any(), fronts.is_detached);
+        self.front.screen.set_audience(is_shared, is_closed);
+    }
+
     /// Whether nothing is open, and nobody waits for anything.
     fn is_over(&self) -> bool {
         self.machine.is_over() && !self.other.is_busy() && !self.front.is_busy()
@@ -215,23 +226,26 @@ impl SessionTask {
 
     /// Handles a message, or keeps it until it is known who owns the session.
     async fn accept(&mut self, command: Command) -> Batch<Reply> {
-        if self.other.holds_requests() {
-            return self.while_searching(command);
-        }
+        let command = match self.other.hold(command) {
+            Ok(batch) => return batch,
+            Err(command) if self.other.holds_requests() => return self.command(command),
+            Err(command) => command,
+        };
         if self.may_open(&command) {
             self.follow_tool().await;
         }
-        if self.other.needs_owner(&command) {
+        if self.waits_for_release(&command) {
+            self.wait_for_release(command);
+        } else if self.other.needs_owner(&command) {
             self.search_for(command);
-            return Vec::new();
-        }
-        if self.owner.session.is_none()
+        } else if self.owner.session.is_none()
             && matches!(command, Command::Request(Request::DeleteForAll(_), _))
         {
             self.delete_at_owner(command);
-            return Vec::new();
+        } else {
+            return self.command(command);
         }
-        self.command(command)
+        Vec::new()
     }
 
     /// Whether a command may open the session.
@@ -311,18 +325,10 @@ impl SessionTask {
 
     async fn engine_event(&mut self, event: EngineEvent) -> Batch<Reply> {
         match event {
-            EngineEvent::Block(mut block) => {
-                let waits = self.deps.library.store.as_ref().is_some_and(Store::waits);
-                let owner = &mut self.owner;
-                let Some(session) = &mut owner.session else {
-                    return Vec::new();
-                };
-                if waits {
-                    engine_events::gather(&mut block, session, &mut owner.turns);
-                }
-                let block = session.with_title(block);
-                self.machine.update(block)
-            }
+            EngineEvent::Block(block) => match self.owner.engine_sends(block) {
+                Some(block) => self.machine.update(block),
+                None => Vec::new(),
+            },
             EngineEvent::Ask(question) => match self.owner.engine_asks(question) {
                 Some(request) => self.machine.ask(request),
                 None => Vec::new(),
@@ -339,8 +345,7 @@ impl SessionTask {
                 self.owner.fronts.notify(&method, &params).await;
                 let line = notification_line(&method, &params);
                 if self.front.screen.is_behind {
-                    let end = self.owner.log_end().unwrap_or_default();
-                    self.front.hold(Outgoing::Line(line), end);
+                    self.delivery().give(Outgoing::Line(line)).await;
                 } else {
                     self.front.screen.put(line.as_bytes(), None).await;
                 }
@@ -416,7 +421,7 @@ impl SessionTask {
         let (opened, result) = self.front.replayed(outcome);
         if let Some((opened, config)) = opened {
             self.owner.install(opened, config);
-            self.begin_in_log();
+            self.delivery().log_opened();
         }
         self.machine.replayed(result, self.owner.session.is_some())
     }
@@ -435,8 +440,7 @@ impl SessionTask {
         let log = self.owner.session.as_mut().map(|session| &mut session.log);
         if let Some(LogAccess::Shared(elsewhere)) = log {
             elsewhere.running = playback.in_turn;
-            let log = self.owner.session.as_ref().map(|session| &session.log);
-            self.front.update_following(log);
+            self.front.update_following(self.owner.session.as_ref());
             self.front.follow_from(playback);
         }
         self.front.held.is_answering = true;
@@ -451,39 +455,10 @@ impl SessionTask {
 
     /// The client has gone. The session stays open for others, and as long as a turn runs.
     fn detach(&mut self) {
-        self.set_detached(true);
+        self.owner.fronts.is_detached = true;
         if self.other.link().is_some() {
             self.leave_owner();
         }
-    }
-
-    /// The client has closed the session, or opens it again.
-    fn set_detached(&mut self, is_detached: bool) {
-        self.owner.fronts.is_detached = is_detached;
-        self.front.screen.is_closed = is_detached;
-        if is_detached {
-            self.front.screen.is_behind = false;
-        }
-    }
-
-    /// Lets fronts find this task while it owns the session.
-    fn update_owner(&mut self) {
-        let fronts = &mut self.owner.fronts;
-        let number = fronts.owner();
-        match (self.owner.owns(), number) {
-            (true, None) => {
-                let owners = &self.deps.library.owners;
-                let number = owners.add(&self.owner.id, self.mail.messages.clone());
-                self.owner.fronts.set_owner(Some(number));
-            }
-            (false, Some(number)) => {
-                self.deps.library.owners.remove(&self.owner.id, number);
-                self.owner.fronts.set_owner(None);
-                self.set_detached(false);
-            }
-            _ => {}
-        }
-        self.front.screen.is_shared = self.owner.fronts.any();
     }
 
     /// A message of a front in another task.
@@ -493,22 +468,12 @@ impl SessionTask {
             LinkCommand::Describe(responds) => self.owner.describe(responds),
             LinkCommand::Passed(request) => return self.passed(number, request),
             LinkCommand::Detach => {
-                self.owner.fronts.remove(number);
-                self.owner
-                    .fronts
-                    .count(&self.deps.library.owners, &self.owner.id);
-                return self.close_unless_wanted();
+                let fronts = &mut self.owner.fronts;
+                fronts.remove(number);
+                fronts.count(&self.deps.library.owners, &self.owner.id);
             }
         }
         Vec::new()
-    }
-
-    /// Admits the fronts that have come.
-    fn admit_fronts(&mut self) {
-        if self.owner.fronts.are_waiting() && !self.machine.is_being_created() {
-            self.owner.admit_fronts();
-            self.front.screen.is_shared = self.owner.fronts.any();
-        }
     }
 
     /// A request of the client of a front in another task.
@@ -535,7 +500,7 @@ impl SessionTask {
 
     /// A request of the client, of which others have the session open, too.
     fn among_others(&mut self, request: Request<Reply>) -> Batch<Reply> {
-        if let Some(refusal) = self.refusal_of(&request) {
+        if let Some(refusal) = self.owner.refusal_of(&request) {
             return refuse(request, refusal);
         }
         let is_detached = self.owner.fronts.is_detached;
@@ -567,8 +532,8 @@ impl SessionTask {
                     request,
                     Request::Load(..) | Request::LoadFrom { .. } | Request::Resume(..)
                 );
-                if opens && is_detached {
-                    self.set_detached(false);
+                if opens {
+                    self.owner.fronts.is_detached = false;
                 }
                 self.machine.request(request)
             }
@@ -579,33 +544,8 @@ impl SessionTask {
     fn close_among_others(&mut self, reply: Reply) -> Batch<Reply> {
         let mut batch = self.cancel_own_turns();
         batch.push(Effect::Answer(reply, Ok(Done::Closed)));
-        self.set_detached(true);
+        self.owner.fronts.is_detached = true;
         batch
-    }
-
-    /// Why a request of the client is not served, which only looks on, has closed the session, or would
-    /// take it away from others.
-    fn refusal_of(&self, request: &Request<Reply>) -> Option<Refusal> {
-        let fronts = &self.owner.fronts;
-        let changes = matches!(
-            request,
-            Request::Prompt { .. }
-                | Request::Call { .. }
-                | Request::MetadataChange(..)
-                | Request::Delete(_)
-                | Request::DeleteForAll(_)
-        );
-        match request {
-            _ if changes && self.owner.is_observed() => Some(Refusal::Observes),
-            Request::Prompt { .. } | Request::Call { .. } if fronts.is_detached => {
-                Some(Refusal::NotOpen)
-            }
-            Request::MetadataChange(..) if fronts.is_detached && fronts.any() => {
-                Some(self.owner.in_use_by_others(None))
-            }
-            Request::Delete(_) if fronts.any() => Some(self.owner.in_use_by_others(None)),
-            _ => None,
-        }
     }
 
     /// Remembers that the client has sent a prompt, which it is not shown again.
@@ -624,16 +564,6 @@ impl SessionTask {
         } else {
             Vec::new()
         }
-    }
-
-    /// Closes a session that no client has open, unless a turn runs.
-    fn close_unless_wanted(&mut self) -> Batch<Reply> {
-        let fronts = &self.owner.fronts;
-        let is_wanted = !fronts.is_detached || fronts.any() || fronts.are_waiting();
-        if is_wanted || !self.owner.turns.is_empty() || !self.machine.is_settled() {
-            return Vec::new();
-        }
-        self.machine.request(Request::Close(Reply::silent()))
     }
 }
 

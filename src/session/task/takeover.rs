@@ -11,7 +11,6 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::{AttachReason, PromptEnd, StopReason};
-use crate::replay::FindMessage;
 use crate::session::command::Command;
 use crate::session::effect::{Batch, Effect, Work};
 use crate::session::front::Outgoing;
@@ -21,11 +20,11 @@ use crate::session::link::feed::{ClientQuestion, FromOwner, FrontEvents, Lost, O
 use crate::session::link::message::{Notified, Passed, Route};
 use crate::session::machine::is_setting;
 use crate::session::outcome::{Done, Refusal};
+use crate::session::owner::lock::released;
 use crate::session::owner::open_session::{LogAccess, OpenSession};
-use crate::session::phase::Phase;
 use crate::session::reply::Reply;
 use crate::session::request::{AnswerDue, Request};
-use crate::store::{Store, StoreError};
+use crate::store::Store;
 use crate::sys::blocking;
 use crate::sys::waiter::Waiter;
 
@@ -76,6 +75,9 @@ enum Then {
     Attach(AttachReason),
     /// What has waited is served.
     Serve,
+    /// What has waited is served, in the order in which it came: a process that is ending has released
+    /// the session.
+    Open,
 }
 
 /// The result of a search.
@@ -143,7 +145,59 @@ impl OtherOwner {
     /// Whether requests wait until it is known who owns the session.
     pub(super) fn holds_requests(&self) -> bool {
         let search = self.search.as_ref();
-        search.is_some_and(|search| matches!(search.then, Then::Serve))
+        search.is_some_and(|search| !matches!(search.then, Then::Attach(_)))
+    }
+
+    /// Keeps a message that comes while it is not known who owns the session. Returns one that is served at
+    /// once.
+    pub(super) fn hold(&mut self, command: Command) -> Result<Batch<Reply>, Command> {
+        let Some(search) = self.search.as_ref().filter(|_| self.holds_requests()) else {
+            return Err(command);
+        };
+        let waits_for_all = matches!(search.then, Then::Open);
+        if command.hurries()
+            && !matches!(
+                command,
+                Command::Request(Request::Cancel { .. } | Request::WithdrawPrompt(_), _)
+            )
+        {
+            search.hurry.cancel();
+        }
+        let waits = match &command {
+            Command::Request(Request::WithdrawPrompt(id), _) => {
+                if let Some(reply) = self.take_waiting_prompt(id) {
+                    return Ok(vec![Effect::Answer(reply, Err(Refusal::Cancelled))]);
+                }
+                false
+            }
+            Command::Link(..) | Command::Taken(_) => false,
+            _ if waits_for_all => true,
+            Command::Request(Request::Cancel { .. } | Request::Leave(_), _) => {
+                let is_prompt =
+                    |c: &Command| matches!(c, Command::Request(Request::Prompt { .. }, _));
+                self.waiting.iter().any(is_prompt)
+            }
+            Command::Request(Request::Status(_), _)
+            | Command::ReadForFork(..)
+            | Command::Detach => false,
+            _ => true,
+        };
+        if waits {
+            self.waiting.push_back(command);
+            Ok(Vec::new())
+        } else {
+            Err(command)
+        }
+    }
+
+    /// Takes a prompt out that waits here. Returns its reply.
+    fn take_waiting_prompt(&mut self, id: &str) -> Option<Reply> {
+        let is_it = |command: &Command| matches!(command, Command::Request(Request::Prompt { message_id, .. }, _) if message_id == id);
+        let at = self.waiting.iter().position(is_it)?;
+        match self.waiting.remove(at) {
+            Some(Command::Request(Request::Prompt { reply, .. }, _)) => Some(reply),
+            _ => None,
+        }
     }
 
     /// Whether the owner is looked for before the engine attaches.
@@ -259,6 +313,42 @@ impl SessionTask {
         self.spawn_search(check, until, then);
     }
 
+    /// Whether a request locks the log, which a process that is ending still has locked.
+    pub(super) fn waits_for_release(&self, command: &Command) -> bool {
+        let (Command::Request(request, _), Some(store)) = (command, &self.deps.library.store)
+        else {
+            return false;
+        };
+        let session = self.owner.session.as_ref();
+        let is_locked = session.is_some_and(|session| !session.is_unlocked());
+        let locks = match request {
+            Request::Load(..)
+            | Request::LoadFrom { .. }
+            | Request::Resume(..)
+            | Request::Delete(_)
+            | Request::DeleteForAll(_) => !is_locked,
+            Request::Prompt { .. } | Request::MetadataChange(..) => {
+                session.is_some() && !is_locked && self.other.link.is_none()
+            }
+            _ => false,
+        };
+        locks && blocking(|| store.is_being_released(&self.owner.id))
+    }
+
+    /// Keeps a request until a process that is ending has released the session.
+    pub(super) fn wait_for_release(&mut self, command: Command) {
+        let Some(store) = self.deps.library.store.clone() else {
+            return;
+        };
+        self.other.waiting.push_back(command);
+        let released = released(store, self.owner.id.clone());
+        let released = async {
+            released.await;
+            Found::Alive
+        };
+        self.spawn_search(released, Instant::now(), Then::Open);
+    }
+
     /// Before a request that needs the owner: looks for it. The request waits for that.
     pub(super) fn search_for(&mut self, command: Command) {
         self.other.waiting.push_back(command);
@@ -286,55 +376,6 @@ impl SessionTask {
         self.spawn_search(delete, Instant::now(), Then::Serve);
     }
 
-    /// A message that comes while it is not known who owns the session.
-    pub(super) fn while_searching(&mut self, command: Command) -> Batch<Reply> {
-        let waits_with_prompt = |waiting: &VecDeque<Command>| {
-            let is_prompt = |c: &Command| matches!(c, Command::Request(Request::Prompt { .. }, _));
-            waiting.iter().any(is_prompt)
-        };
-        if command.hurries()
-            && !matches!(
-                command,
-                Command::Request(Request::Cancel { .. } | Request::WithdrawPrompt(_), _)
-            )
-            && let Some(search) = &self.other.search
-        {
-            search.hurry.cancel();
-        }
-        let waits = match &command {
-            Command::Request(Request::WithdrawPrompt(id), _) => {
-                if let Some(reply) = self.take_waiting_prompt(id) {
-                    return vec![Effect::Answer(reply, Err(Refusal::Cancelled))];
-                }
-                false
-            }
-            Command::Request(Request::Cancel { .. } | Request::Leave(_), _) => {
-                waits_with_prompt(&self.other.waiting)
-            }
-            Command::Request(Request::Status(_), _)
-            | Command::Link(..)
-            | Command::Taken(_)
-            | Command::ReadForFork(..)
-            | Command::Detach => false,
-            _ => true,
-        };
-        if waits {
-            self.other.waiting.push_back(command);
-            return Vec::new();
-        }
-        self.command(command)
-    }
-
-    /// Takes a prompt out that waits here. Returns its reply.
-    fn take_waiting_prompt(&mut self, id: &str) -> Option<Reply> {
-        let is_it = |command: &Command| matches!(command, Command::Request(Request::Prompt { message_id, .. }, _) if message_id == id);
-        let at = self.other.waiting.iter().position(is_it)?;
-        match self.other.waiting.remove(at) {
-            Some(Command::Request(Request::Prompt { reply, .. }, _)) => Some(reply),
-            _ => None,
-        }
-    }
-
     /// The search for the owner of the session has ended, with or without a result.
     pub(super) async fn searched(&mut self, searched: Searched) -> Batch<Reply> {
         let Searched { found, until, then } = searched;
@@ -352,7 +393,7 @@ impl SessionTask {
             Found::Unlinked(Unlinked::NotOwner) => self.owner_not_found(),
             Found::Free => {
                 // The claim fails if another process is faster.
-                if self.owner.elsewhere().is_some() && self.claim().await.is_err() {
+                if self.owner.elsewhere().is_some() && self.delivery().claim().await.is_err() {
                     if Instant::now() < until {
                         self.search(until, then);
                         return Vec::new();
@@ -370,7 +411,7 @@ impl SessionTask {
                 self.attach_engine(how);
                 Vec::new()
             }
-            Then::Serve => self.serve_waiting().await,
+            Then::Serve | Then::Open => self.serve_waiting().await,
         }
     }
 
@@ -489,9 +530,9 @@ impl SessionTask {
             return Vec::new();
         }
         match event {
-            FromOwner::Relayed => self.relayed().await,
+            FromOwner::Relayed => self.delivery().question_answered().await,
             FromOwner::Asked(question) if number == OWN_FRONT => {
-                self.give(Outgoing::Ask(question)).await;
+                self.delivery().give(Outgoing::Ask(question)).await;
             }
             FromOwner::Asked(question) if is_current => self.asked_by_owner(question).await,
             FromOwner::Stopped if is_current => {
@@ -534,19 +575,11 @@ impl SessionTask {
         self.answer_lost().await
     }
 
-    /// The client has answered a request of the engine. What it knows from the log alone does not say so.
-    async fn relayed(&mut self) {
-        let is_running = self.front.screen.is_behind && !self.owner.turns.is_empty();
-        if self.front.relays.answered() && (is_running || self.runs_elsewhere()) {
-            self.show_state(Phase::Running).await;
-        }
-    }
-
     /// A request of the owner's engine to the client.
     async fn asked_by_owner(&mut self, mut question: ClientQuestion) {
         question.is_native = self.other.link().is_some_and(|link| link.native);
         if !self.owner.is_observed() {
-            self.give(Outgoing::Ask(question)).await;
+            self.delivery().give(Outgoing::Ask(question)).await;
         }
     }
 
@@ -559,10 +592,12 @@ impl SessionTask {
     ) -> Batch<Reply> {
         let is_gone = matches!(answer, Ok(Done::Deleted | Done::Archived));
         if !matches!(answer, Ok(Done::Accepted(_))) {
-            self.follow(true).await;
+            self.delivery().follow(true).await;
         }
         let answer = match answer {
-            Err(Refusal::NotOpen) if !self.owner.exists() => Err(Refusal::NotFound),
+            Err(Refusal::NotOpen) if !self.deps.library.exists(&self.owner.id) => {
+                Err(Refusal::NotFound)
+            }
             answer => answer,
         };
         self.answer_passed(reply, answer, passed).await;
@@ -576,7 +611,7 @@ impl SessionTask {
     /// The link to the owner has ended.
     async fn owner_ended(&mut self) -> Batch<Reply> {
         if self.drop_link().is_some_and(|link| link.is_stopped) {
-            self.follow(true).await;
+            self.delivery().follow(true).await;
             self.other.rests = true;
             return self.answer_lost().await;
         }
@@ -585,12 +620,12 @@ impl SessionTask {
 
     /// The owner is gone: another one is found within the time `search`, or this task becomes it.
     async fn succeed_owner(&mut self, search: Duration) -> Batch<Reply> {
-        self.follow(true).await;
+        self.delivery().follow(true).await;
         // A request that opens the session looks for an owner itself.
         if !self.machine.is_settled() {
             return self.answer_lost().await;
         }
-        if !self.owner.exists() {
+        if !self.deps.library.exists(&self.owner.id) {
             let batch = self.machine.gone();
             self.perform(batch).await;
             return self.answer_lost().await;
@@ -623,7 +658,8 @@ impl SessionTask {
                 batch.extend(self.machine.request(passed.request(reply)));
                 continue;
             }
-            let is_there = *is_there.get_or_insert_with(|| self.owner.exists());
+            let is_there =
+                *is_there.get_or_insert_with(|| self.deps.library.exists(&self.owner.id));
             let refusal = self.refusal_of_lost(is_there);
             self.answer_passed(reply, Err(refusal), &passed).await;
         }
@@ -697,29 +733,13 @@ impl SessionTask {
             return false;
         }
         match passed {
-            Passed::Prompt { message_id, .. } => !self.may_be_logged(message_id),
+            Passed::Prompt { message_id, .. } => {
+                let (library, id) = (&self.deps.library, &self.owner.id);
+                !library.may_have_logged(id, message_id)
+            }
             Passed::Call { method, .. } => is_setting(method),
             Passed::Metadata(_) | Passed::Delete | Passed::DeleteForAll => false,
         }
-    }
-
-    /// Whether a message is in the log, as far as it can be read.
-    fn may_be_logged(&self, message_id: &str) -> bool {
-        let Some(store) = &self.deps.library.store else {
-            return true;
-        };
-        let mut search = FindMessage::new(message_id);
-        let mut found = || -> Result<bool, StoreError> {
-            let mut reader = store.read(&self.owner.id)?;
-            while let Some(entry) = reader.next()? {
-                if search.record(&entry.record) {
-                    return Ok(true);
-                }
-            }
-            Ok(false)
-        };
-        let found = blocking(&mut found).unwrap_or(true);
-        found || search.finish()
     }
 
     async fn answer_passed(
@@ -731,13 +751,7 @@ impl SessionTask {
         if matches!(passed, Passed::Prompt { .. }) {
             self.machine.passed_prompt_answered();
         }
-        self.answer(reply, answer).await;
+        self.delivery().answer(reply, answer).await;
         self.front.settle(true);
-    }
-
-    /// Whether a process has the session open, as far as can be seen.
-    pub(super) fn is_open_elsewhere(&self) -> bool {
-        let store = self.deps.library.store.as_ref();
-        store.is_some_and(|store| blocking(|| store.is_open(&self.owner.id)))
     }
 }
