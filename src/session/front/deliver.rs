@@ -154,7 +154,7 @@ impl Delivery<'_> {
 
     fn shown_prompt(&self, prompt: &Prompt) -> ShownPrompt {
         let is_of_other = self.owner.fronts.prompted_elsewhere(&prompt.message_id);
-        let by = is_of_other.and_then(|_| self.owner.sender_of(&prompt.message_id));
+        let by = is_of_other.and_then(|_| self.owner.fronts.sender_of(&prompt.message_id));
         let session = self.owner.session.as_ref();
         ShownPrompt {
             prompt: prompt.clone(),
@@ -296,7 +296,8 @@ impl Delivery<'_> {
             let client = self.owner.prompting_client();
             result = Err(Refusal::PromptInProgress { client });
         }
-        let mut note = self.owner.note(&result);
+        let session = self.owner.session.as_mut();
+        let mut note = session.map_or_else(AnswerNote::default, |session| session.note(&result));
         if let Some(elsewhere) = &mut note.elsewhere {
             elsewhere.attached = self.link.is_some();
         }

@@ -3,26 +3,34 @@
 
 use std::collections::HashMap;
 use std::mem;
+use std::sync::Arc;
 
 use crate::engine::ClientCapabilities;
 use crate::json;
 use crate::protocol::meta::CLIENT;
+use crate::session::Client;
 use crate::session::link::feed::{Admission, Asks, FrontEnd, FrontEvents};
 use crate::session::link::owners::{Linked, Owners};
+use crate::session::outcome::Refusal;
 use crate::session::request::AnswerDue;
+use crate::store::Holder;
 use crate::sys::SessionId;
 
 /// The fronts of a session that is owned here.
 pub(in crate::session) struct Fronts {
-    /// The front of the owner's own task.
-    pub(super) own: FrontEvents,
+    /// Where the front of the owner's own task gets its questions.
+    own: FrontEvents,
+    /// Its client, which has opened the session.
+    pub(super) client: Arc<Client>,
+    /// The id by which that client knows the session.
+    pub(in crate::session) client_id: String,
     /// The fronts in other tasks.
     pub(super) list: Vec<FrontEnd>,
     /// The fronts that come while the session is being created.
     pub(super) waiting: Vec<(FrontEnd, Admission)>,
     /// Who has sent the prompts that are being answered, by the ids of their messages, if not the
     /// client of the owner's own task.
-    pub(super) prompters: HashMap<String, Prompter>,
+    prompters: HashMap<String, Prompter>,
     /// Whether the client of the owner's own task has closed the session, or has gone.
     pub(in crate::session) is_detached: bool,
     /// The number by which fronts find the owner, while it owns the session.
@@ -30,10 +38,9 @@ pub(in crate::session) struct Fronts {
 }
 
 /// The client that has sent a prompt.
-#[derive(Clone)]
-pub(super) struct Prompter {
+struct Prompter {
     /// The number of its link.
-    pub(super) link: u64,
+    link: u64,
     due: AnswerDue,
     /// The name of the client.
     client: Option<String>,
@@ -70,9 +77,11 @@ pub(super) fn target_of(front: &FrontEnd) -> Target {
 }
 
 impl Fronts {
-    pub(super) fn new(own: FrontEvents) -> Self {
+    pub(super) fn new(own: FrontEvents, client: Arc<Client>, id: &SessionId) -> Self {
         Self {
             own,
+            client,
+            client_id: id.to_string(),
             list: Vec::new(),
             waiting: Vec::new(),
             prompters: HashMap::new(),
@@ -138,14 +147,67 @@ impl Fronts {
         self.prompters.keys().cloned().collect()
     }
 
-    /// The name of the client that has sent a prompt, if the session has several. `own` is that of the
-    /// owner's own task.
-    pub(super) fn sender_of(&self, message_id: &str, own: Option<&str>) -> Option<String> {
+    /// The name of the client that has sent a prompt, if the session has several.
+    pub(in crate::session) fn sender_of(&self, message_id: &str) -> Option<String> {
         match self.prompters.get(message_id) {
             Some(prompter) => prompter.client.clone(),
-            None if self.any() => own.map(str::to_owned),
+            None if self.any() => self.client.name().map(str::to_owned),
             None => None,
         }
+    }
+
+    /// The refusal of a request that would take the session away from other clients. It was sent by
+    /// the client of the front with this number, or by that of the owner's own task.
+    pub(in crate::session) fn in_use_by_others(&self, front: Option<u64>) -> Refusal {
+        let own = (front.is_some() && !self.is_detached)
+            .then(|| (std::process::id(), self.client.name()));
+        let others = self.list.iter();
+        let others = others.filter(|other| Some(other.number) != front);
+        let others = others.map(|other| (other.pid, other.client.as_deref()));
+        let clients: Vec<_> = own.into_iter().chain(others).collect();
+        let mut names: Vec<_> = clients
+            .iter()
+            .map(|(_, client)| client.unwrap_or("another client"))
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        let holder = clients.first().map(|(pid, client)| Holder {
+            pid: *pid,
+            ..Holder::this_process(*client)
+        });
+        Refusal::InUse {
+            message: format!(
+                "session {} is open in {}: close it there first",
+                self.client_id,
+                names.join(", ")
+            ),
+            holder,
+        }
+    }
+
+    /// The clients that any request of the engine goes to, but those of files and terminals. The client
+    /// of the owner's own task `looks_on` if it is asked nothing.
+    pub(super) fn everyone(&self, looks_on: bool) -> Vec<Target> {
+        let fronts = self.list.iter().filter(|front| !front.observes);
+        let own = self.own_target(looks_on).into_iter();
+        own.chain(fronts.map(target_of)).collect()
+    }
+
+    /// The client that requests about files and terminals go to: the one that has sent this prompt.
+    pub(super) fn prompter(&self, message_id: Option<&str>, looks_on: bool) -> Option<Target> {
+        match message_id.and_then(|message_id| self.prompters.get(message_id)) {
+            Some(prompter) => self.find(prompter.link).map(target_of),
+            None => self.own_target(looks_on),
+        }
+    }
+
+    fn own_target(&self, looks_on: bool) -> Option<Target> {
+        (!self.is_detached && !looks_on).then(|| Target {
+            asks: Asks::Own(self.own.clone()),
+            client_id: self.client_id.clone(),
+            client: None,
+            abilities: Some(self.client.abilities),
+        })
     }
 
     /// Notifies the clients in other tasks that the session is closed on purpose.

@@ -45,7 +45,7 @@ impl Owner {
 
     /// The id by which the client knows the session, if that is another one.
     pub(in crate::session) fn known_as(&self) -> Option<String> {
-        (self.client_id != self.id.as_str()).then(|| self.client_id.clone())
+        (self.fronts.client_id != self.id.as_str()).then(|| self.fronts.client_id.clone())
     }
 
     /// The header of a new session.
@@ -61,9 +61,9 @@ impl Owner {
             session_id: self.id.to_string(),
             known_as: self.known_as(),
             place: place.clone(),
-            client: self.client.identity.clone(),
+            client: self.fronts.client.identity.clone(),
             engine: own.unwrap_or_else(|| self.deps.engine.identity()),
-            protocol_version: self.client.view.version_number(),
+            protocol_version: self.fronts.client.view.version_number(),
             forked_from,
         }
     }
@@ -95,8 +95,8 @@ impl Owner {
             listed: listed.filter(|listed| listed.updated_at < now),
         };
         let log = new.write(store, &self.id, &header)?;
-        if self.client_id != self.id.as_str() {
-            tracing::info!(session = %self.id, name = ?self.client_id, "imported");
+        if self.fronts.client_id != self.id.as_str() {
+            tracing::info!(session = %self.id, name = ?self.fronts.client_id, "imported");
         }
         new.summarize(&log, session);
         session.log = LogAccess::Own(log);

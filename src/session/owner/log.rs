@@ -29,7 +29,7 @@ impl Owner {
         let records = new.map(|entry| (entry.kind, entry.id, entry.payload));
         let first = records.clone().next();
         let sender = match first {
-            Some((Kind::Prompt, Some(id), _)) => self.sender_of(id),
+            Some((Kind::Prompt, Some(id), _)) => self.fronts.sender_of(id),
             _ => None,
         };
         let Some(session) = &mut self.session else {

@@ -24,26 +24,26 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::{
-    AttachOutcome, AttachReason, Block, BoxFuture, Cancel, EngineError, Prompt, Question, begun,
+    AttachOutcome, AttachReason, Block, BoxFuture, Cancel, EngineError, Prompt, Question,
 };
 use crate::json::{self, with_string};
 use crate::protocol::EngineCall;
 use crate::protocol::meta::{OBSERVE, is_set};
 use crate::protocol::method::SESSION_CANCEL;
-use crate::store::{Holder, Store};
+use crate::store::Store;
 use crate::sys::SessionId;
 
 use super::command::Command;
 use super::effect::Work;
-use super::link::feed::{Asks, ClientQuestion, FrontEvents, Responds};
+use super::link::feed::{ClientQuestion, FrontEvents};
 use super::link::message::Attached;
 use super::outcome::{Done, Elsewhere, Refusal};
 use super::phase::Phase;
-use super::reply::{AnswerNote, Reply};
+use super::reply::Reply;
 use super::request::{ClientRequest, Request};
 use super::{Client, Deps};
 use engine_events::{End, FromEngine, RunningTurn};
-use fronts::{Fronts, Prompter, Target, target_of};
+use fronts::{Fronts, target_of};
 use life::Forks;
 use open_session::{LogAccess, LogChanges, OpenSession};
 use questions::{OpenQuestions, OwnerEvent, Recipients, ServedCall, is_private};
@@ -53,10 +53,6 @@ use trace::{Trace, Traced};
 pub(super) struct Owner {
     pub(super) id: SessionId,
     deps: Arc<Deps>,
-    /// The client that has opened the session.
-    client: Arc<Client>,
-    /// The id by which that client knows the session.
-    pub(super) client_id: String,
     /// Log and engine, while the session is open.
     pub(super) session: Option<OpenSession>,
     /// The engine at work, on one prompt or on several.
@@ -104,14 +100,12 @@ impl Owner {
         own_front: FrontEvents,
     ) -> Self {
         Self {
-            client_id: id.to_string(),
+            fronts: Fronts::new(own_front, client, &id),
             id,
             deps,
-            client,
             session: None,
             turns: Vec::new(),
             attach: None,
-            fronts: Fronts::new(own_front),
             questions: OpenQuestions::default(),
             forks: Forks::default(),
             results,
@@ -167,7 +161,8 @@ impl Owner {
         instead: Option<BoxFuture<'static, Result<AttachOutcome, EngineError>>>,
         request: Option<CancellationToken>,
     ) {
-        let attach = instead.or_else(|| self.begin_to_attach(how));
+        let session = self.session.as_ref();
+        let attach = instead.or_else(|| session.map(|session| session.attach(how)));
         // The client cancels the request, or the session is to be closed.
         let abort = request.unwrap_or_default().child_token();
         let aborted = abort.clone();
@@ -183,26 +178,6 @@ impl Owner {
             }
         });
         self.attach = Some(RunningAttach { abort, task });
-    }
-
-    fn begin_to_attach(
-        &self,
-        how: AttachReason,
-    ) -> Option<BoxFuture<'static, Result<AttachOutcome, EngineError>>> {
-        let session = self.session.as_ref()?;
-        // The process that has the log has the conversation, too.
-        let how = if session.is_unlocked() {
-            AttachReason::Elsewhere
-        } else {
-            how
-        };
-        let attach = session.conversation.attach(how);
-        // What a new session needs is requested before what the client sends next.
-        Some(if how == AttachReason::New {
-            begun(attach)
-        } else {
-            attach
-        })
     }
 
     /// Passes the prompt that was appended last to the engine.
@@ -253,7 +228,7 @@ impl Owner {
             }
             Work::OwnWork => {
                 if let Some(session) = &self.session {
-                    let params = json::Object::new().string("sessionId", &self.client_id);
+                    let params = json::Object::new().string("sessionId", &self.fronts.client_id);
                     session.conversation.notify(SESSION_CANCEL, params.end());
                 }
             }
@@ -303,14 +278,9 @@ impl Owner {
         self.turns.last().map(|turn| &*turn.message_id)
     }
 
-    /// The name of the client that has sent a prompt, if the session has several.
-    pub(super) fn sender_of(&self, message_id: &str) -> Option<String> {
-        self.fronts.sender_of(message_id, self.client.name())
-    }
-
     /// The name of the client whose turn runs, if the session has several.
     pub(super) fn prompting_client(&self) -> Option<String> {
-        self.sender_of(self.running_message()?)
+        self.fronts.sender_of(self.running_message()?)
     }
 
     /// Whether the client that has opened the session only looks on, and is asked nothing.
@@ -389,7 +359,7 @@ impl Owner {
         match refusal {
             Refusal::NotOpen if self.deps.library.store.is_none() => Refusal::Forgotten,
             Refusal::InUse { message, holder } => Refusal::InUse {
-                message: message.replace(self.id.as_str(), &self.client_id),
+                message: message.replace(self.id.as_str(), &self.fronts.client_id),
                 holder,
             },
             refusal => refusal,
@@ -412,24 +382,6 @@ impl Owner {
         session.map_or_else(LogChanges::default, |session| {
             std::mem::take(&mut session.changes)
         })
-    }
-
-    /// What an answer with this result says about the session.
-    pub(super) fn note(&mut self, result: &Result<Done, Refusal>) -> AnswerNote {
-        let Some(session) = &mut self.session else {
-            return AnswerNote::default();
-        };
-        let damage = if matches!(result, Ok(Done::Forked(_))) {
-            // The damage of a fork is in the session that it was made from.
-            std::mem::replace(&mut session.damage, Arc::from([]))
-        } else {
-            session.damage.clone()
-        };
-        AnswerNote {
-            damage,
-            elsewhere: session.elsewhere().cloned(),
-            read_only: session.read_only().map(str::to_owned),
-        }
     }
 
     /// Whether this process has the log locked, so that fronts may attach.
@@ -481,9 +433,9 @@ impl Owner {
                 Some(Refusal::NotOpen)
             }
             Request::MetadataChange(..) if fronts.is_detached && fronts.any() => {
-                Some(self.in_use_by_others(None))
+                Some(fronts.in_use_by_others(None))
             }
-            Request::Delete(_) if fronts.any() => Some(self.in_use_by_others(None)),
+            Request::Delete(_) if fronts.any() => Some(fronts.in_use_by_others(None)),
             _ => None,
         }
     }
@@ -526,73 +478,6 @@ impl Owner {
         self.fronts.count(&self.deps.library.owners, &self.id);
     }
 
-    /// Answers what opens the session in its engine.
-    pub(super) fn describe(&self, responds: Responds<Option<String>>) {
-        let Some(session) = &self.session else {
-            return responds.answer(Err(Refusal::NotOpen));
-        };
-        let attached = session.conversation.attach(AttachReason::Elsewhere);
-        tokio::spawn(async move {
-            let attached = attached.await.map_err(Refusal::Engine);
-            responds.answer(attached.map(|attached| attached.answer));
-        });
-    }
-
-    /// The refusal of a request that would take the session away from other clients. It was sent by
-    /// the client of the front with this number, or by that of the owner's own task.
-    pub(super) fn in_use_by_others(&self, front: Option<u64>) -> Refusal {
-        let own = (front.is_some() && !self.fronts.is_detached)
-            .then(|| (std::process::id(), self.client.name()));
-        let others = self.fronts.list.iter();
-        let others = others.filter(|other| Some(other.number) != front);
-        let others = others.map(|other| (other.pid, other.client.as_deref()));
-        let clients: Vec<_> = own.into_iter().chain(others).collect();
-        let mut names: Vec<_> = clients
-            .iter()
-            .map(|(_, client)| client.unwrap_or("another client"))
-            .collect();
-        names.sort_unstable();
-        names.dedup();
-        let holder = clients.first().map(|(pid, client)| Holder {
-            pid: *pid,
-            ..Holder::this_process(*client)
-        });
-        Refusal::InUse {
-            message: format!(
-                "session {} is open in {}: close it there first",
-                self.client_id,
-                names.join(", ")
-            ),
-            holder,
-        }
-    }
-
-    /// The client of the turn that runs, if it is in another task.
-    fn prompter(&self) -> Option<&Prompter> {
-        self.fronts.prompters.get(self.running_message()?)
-    }
-
-    /// The clients that a request of the engine goes to: files and terminals are those of the client
-    /// that has sent the prompt; everything else may be answered by any.
-    fn targets(&self, is_private: bool) -> Vec<Target> {
-        let is_asked = !self.fronts.is_detached && !self.is_observed();
-        let own = is_asked.then(|| Target {
-            asks: Asks::Own(self.fronts.own.clone()),
-            client_id: self.client_id.clone(),
-            client: None,
-            abilities: Some(self.client.abilities),
-        });
-        if let (true, Some(prompter)) = (is_private, self.prompter()) {
-            let front = self.fronts.find(prompter.link).map(target_of);
-            return front.into_iter().collect();
-        }
-        if is_private {
-            return own.into_iter().collect();
-        }
-        let fronts = self.fronts.list.iter().filter(|front| !front.observes);
-        own.into_iter().chain(fronts.map(target_of)).collect()
-    }
-
     /// The engine sends the clients a request. Returns it for the machine, unless the engine does not wait
     /// for its response any longer.
     pub(super) fn engine_asks(&mut self, question: Question) -> Option<ClientRequest> {
@@ -612,7 +497,7 @@ impl Owner {
     /// have the same id everywhere, and no place.
     pub(super) fn with_client_id(&self, params: String, place: Option<Range<usize>>) -> String {
         match place {
-            Some(place) => with_string(&params, &place, &self.client_id),
+            Some(place) => with_string(&params, &place, &self.fronts.client_id),
             None => params,
         }
     }
@@ -620,12 +505,17 @@ impl Owner {
     /// Sends a request of the engine to all clients that may answer it. Returns the question for the
     /// front of the owner's own task, if that is one of them.
     pub(super) fn ask(&mut self, request: ClientRequest) -> Option<ClientQuestion> {
-        let may_come =
-            self.fronts.is_detached || self.deps.role.shares_engine() || self.is_observed();
+        let looks_on = self.is_observed();
+        let targets = if is_private(&request.method) {
+            let prompter = self.fronts.prompter(self.running_message(), looks_on);
+            prompter.into_iter().collect()
+        } else {
+            self.fronts.everyone(looks_on)
+        };
         let recipients = Recipients {
-            targets: self.targets(is_private(&request.method)),
+            targets,
             has_others: self.fronts.any(),
-            may_come,
+            may_come: self.fronts.is_detached || self.deps.role.shares_engine() || looks_on,
             timeout: self.deps.client_timeout,
         };
         let results = self.results.clone();

@@ -8,7 +8,10 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use crate::engine::{Conversation, EngineEvent, Opening, Outlet, SessionConfig};
+use crate::engine::{
+    AttachOutcome, AttachReason, BoxFuture, Conversation, EngineError, EngineEvent, Opening,
+    Outlet, SessionConfig, begun,
+};
 use crate::index::Summary;
 use crate::record::header::Workspace;
 use crate::store::{DamageReport, Log, Scan, StoreError};
@@ -16,7 +19,9 @@ use crate::sys::{SessionId, Timestamp};
 
 use super::Owner;
 use super::history::SessionHistory;
-use crate::session::outcome::Elsewhere;
+use crate::session::link::feed::Responds;
+use crate::session::outcome::{Done, Elsewhere, Refusal};
+use crate::session::reply::AnswerNote;
 use crate::session::{Client, Deps};
 
 /// How many events of an engine are kept while its session is being created.
@@ -107,7 +112,7 @@ impl OpenSession {
         summary: Summary,
         origin: Option<String>,
     ) -> Self {
-        let (id, deps, client) = (&owner.id, &owner.deps, &owner.client);
+        let (id, deps, client) = (&owner.id, &owner.deps, &owner.fronts.client);
         let history = SessionHistory::new(id.clone(), deps.library.store.clone());
         let history = Arc::new(history);
         let (conversation, events) = open(id, deps, client, &history, &config, origin);
@@ -189,6 +194,50 @@ impl OpenSession {
         }
     }
 
+    /// Has the engine attach.
+    pub(super) fn attach(
+        &self,
+        how: AttachReason,
+    ) -> BoxFuture<'static, Result<AttachOutcome, EngineError>> {
+        // The process that has the log has the conversation, too.
+        let how = if self.is_unlocked() {
+            AttachReason::Elsewhere
+        } else {
+            how
+        };
+        let attach = self.conversation.attach(how);
+        // What a new session needs is requested before what the client sends next.
+        if how == AttachReason::New {
+            begun(attach)
+        } else {
+            attach
+        }
+    }
+
+    /// Answers what opens the session in its engine.
+    pub(in crate::session) fn describe(&self, responds: Responds<Option<String>>) {
+        let attached = self.conversation.attach(AttachReason::Elsewhere);
+        tokio::spawn(async move {
+            let attached = attached.await.map_err(Refusal::Engine);
+            responds.answer(attached.map(|attached| attached.answer));
+        });
+    }
+
+    /// What an answer with this result says about the session.
+    pub(in crate::session) fn note(&mut self, result: &Result<Done, Refusal>) -> AnswerNote {
+        let damage = if matches!(result, Ok(Done::Forked(_))) {
+            // The damage of a fork is in the session that it was made from.
+            mem::replace(&mut self.damage, Arc::from([]))
+        } else {
+            self.damage.clone()
+        };
+        AnswerNote {
+            damage,
+            elsewhere: self.elsewhere().cloned(),
+            read_only: self.read_only().map(str::to_owned),
+        }
+    }
+
     /// Where the prompt that was just appended begins, in bytes, if there is a log.
     pub(in crate::session) fn prompt_offset(&self) -> Option<u64> {
         matches!(self.log, LogAccess::Own(_)).then_some(self.last_appended.start)
@@ -231,7 +280,7 @@ impl OpenSession {
     }
 
     /// Why this process cannot append to the log, if the disk is the reason.
-    pub(in crate::session) fn read_only(&self) -> Option<&str> {
+    fn read_only(&self) -> Option<&str> {
         match &self.log {
             LogAccess::ReadOnly(reason) => Some(reason),
             _ => None,

@@ -200,7 +200,7 @@ impl SessionTask {
             self.perform(batch).await;
             self.owner.publish(&self.mail.messages);
         }
-        self.inform_front();
+        self.inform();
         // An agent may take its time; its new sessions are in no list before their first prompt.
         let creating = self.owner.is_attaching() && !self.deps.engine.wraps_agent();
         if !self.machine.has_waiting_requests() && !creating && !self.other.holds_requests() {
@@ -210,8 +210,9 @@ impl SessionTask {
         }
     }
 
-    /// The front learns what it has to know of machine and owner.
-    fn inform_front(&mut self) {
+    /// Front and machine learn what they have to know of the owner, here or in another task.
+    fn inform(&mut self) {
+        self.machine.pass_on(self.other.link().is_some());
         self.front.held.is_loading = self.machine.load_under_way().is_some();
         self.front.held.is_attaching = self.machine.attaching().is_some();
         let fronts = &self.owner.fronts;
@@ -305,12 +306,12 @@ impl SessionTask {
                 return Vec::new();
             }
         };
-        self.update_machine();
+        self.inform_machine();
         self.among_others(request)
     }
 
     /// Before a request of the client: what the engine, or the owner's engine, does by itself.
-    fn update_machine(&mut self) {
+    fn inform_machine(&mut self) {
         let is_native = self
             .other
             .link()
@@ -457,7 +458,7 @@ impl SessionTask {
     fn detach(&mut self) {
         self.owner.fronts.is_detached = true;
         if self.other.link().is_some() {
-            self.leave_owner();
+            self.other.leave();
         }
     }
 
@@ -465,7 +466,10 @@ impl SessionTask {
     fn link_command(&mut self, number: u64, command: LinkCommand) -> Batch<Reply> {
         match command {
             LinkCommand::Attach(front, admission) => self.owner.fronts.wait(front, admission),
-            LinkCommand::Describe(responds) => self.owner.describe(responds),
+            LinkCommand::Describe(responds) => match &self.owner.session {
+                Some(session) => session.describe(responds),
+                None => responds.answer(Err(Refusal::NotOpen)),
+            },
             LinkCommand::Passed(request) => return self.passed(number, request),
             LinkCommand::Detach => {
                 let fronts = &mut self.owner.fronts;
@@ -482,7 +486,7 @@ impl SessionTask {
         let refusal = if fronts.find(number).is_none() {
             Some(Refusal::NotOpen)
         } else if matches!(request, Request::Delete(_)) && fronts.has_others() {
-            Some(self.owner.in_use_by_others(Some(number)))
+            Some(self.owner.fronts.in_use_by_others(Some(number)))
         } else {
             None
         };

@@ -9,7 +9,7 @@ use crate::session::front::Outgoing;
 use crate::session::front::deliver::Delivery;
 use crate::session::front::load::ReplayStart;
 use crate::session::link::client::OwnerLink;
-use crate::session::link::message::Route;
+use crate::session::link::message::{Passed, Route};
 use crate::session::outcome::{Done, Refusal};
 use crate::session::owner::open_session::OpenSession;
 use crate::session::reply::Reply;
@@ -20,7 +20,7 @@ impl SessionTask {
     /// Performs batches until the machine returns no more.
     pub(super) async fn perform(&mut self, mut batch: Batch<Reply>) {
         loop {
-            self.inform_front();
+            self.inform();
             let mut effects = batch.into_iter();
             let mut refusal = None;
             for effect in effects.by_ref() {
@@ -154,7 +154,12 @@ impl SessionTask {
                 self.delivery().show_prompt_of_other(&prompt).await;
                 self.owner.skip(&prompt);
             }
-            Effect::Pass(route) => self.pass(route).await,
+            Effect::Pass(route) => {
+                if let Route::Pass(_, Passed::Prompt { message_id, .. }) = &route {
+                    self.own_prompt(message_id);
+                }
+                self.other.pass(route).await;
+            }
             Effect::Ask(request) => {
                 if let Some(question) = self.owner.ask(request) {
                     self.delivery().give(Outgoing::Ask(question)).await;
@@ -205,7 +210,7 @@ impl SessionTask {
         self.owner
             .trace
             .opening(what, self.deps.library.sys.clock.now());
-        self.owner.client_id.clone_from(&config.name);
+        self.owner.fronts.client_id.clone_from(&config.name);
         self.front.screen.client_id.clone_from(&config.name);
     }
 
@@ -230,7 +235,7 @@ impl SessionTask {
         self.begin_opening("opened", &config);
         if let Some(session) = &mut self.owner.session {
             session.configure(config);
-            self.link_again();
+            self.other.looks_on(self.owner.is_observed());
             self.delivery().retry_recovery().await;
             // What cannot be recovered can be read.
             self.owner.check_claim();

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::{AttachReason, PromptEnd, StopReason};
+use crate::session::Library;
 use crate::session::command::Command;
 use crate::session::effect::{Batch, Effect, Work};
 use crate::session::front::Outgoing;
@@ -238,6 +239,55 @@ impl OtherOwner {
         OtherOwnerEvent::OwnerAnswers
     }
 
+    /// The client has opened the session again, and only looks on from now on, or no longer does.
+    pub(super) fn looks_on(&mut self, observes: bool) {
+        self.link.take_if(|link| link.observes != observes);
+    }
+
+    /// The client is gone: the owner goes on with what it was asked. Requests are answered when the
+    /// link has ended.
+    pub(super) fn leave(&mut self) {
+        self.has_left = true;
+        self.link = None;
+    }
+
+    /// Has the owner serve a request.
+    pub(super) async fn pass(&mut self, route: Route<Reply>) {
+        match (route, &mut self.link) {
+            (Route::Pass(reply, passed), link) => {
+                self.passing += 1;
+                match link {
+                    Some(link) => link.pass(reply, passed),
+                    None => {
+                        let lost = FromOwner::Lost(Lost {
+                            reply,
+                            passed,
+                            is_cancelled: false,
+                        });
+                        self.events.send((OWN_FRONT, lost)).ok();
+                    }
+                }
+            }
+            (_, None) | (Route::Here(_), _) => {}
+            (Route::Leave, _) => self.leave(),
+            (Route::Notify(Notified::Cancel), Some(link)) => {
+                link.cancel();
+                for lost in &mut self.lost {
+                    lost.is_cancelled = true;
+                }
+            }
+            (Route::Notify(notified), Some(link)) => link.notify(notified).await,
+        }
+    }
+
+    /// The owner was not found: it is looked for again later. A process that has a session of a database is
+    /// never reached.
+    fn not_found(&mut self, library: &Library) {
+        let waits = library.store.as_ref().is_some_and(Store::waits);
+        let again = (!waits).then(|| Instant::now() + AGAIN);
+        self.awaited = again.map(UnlinkedOwner::NotFound);
+    }
+
     /// Has something end early: a search, if the engine was to attach after it.
     pub(super) fn cancel(&self, work: &Work) {
         if let (Work::Attach, true, Some(search)) = (work, self.is_attaching(), &self.search) {
@@ -383,14 +433,13 @@ impl SessionTask {
             Found::Linked(_) if self.other.has_left => {}
             Found::Linked(link) => {
                 self.other.link = Some(link);
-                self.machine.pass_on(true);
             }
             Found::Alive | Found::Unlinked(Unlinked::Unreachable) => {}
             Found::Unlinked(Unlinked::Silent(socket)) => {
-                self.drop_link();
+                self.other.link = None;
                 self.await_owner(socket);
             }
-            Found::Unlinked(Unlinked::NotOwner) => self.owner_not_found(),
+            Found::Unlinked(Unlinked::NotOwner) => self.other.not_found(&self.deps.library),
             Found::Free => {
                 // The claim fails if another process is faster.
                 if self.owner.elsewhere().is_some() && self.delivery().claim().await.is_err() {
@@ -398,7 +447,7 @@ impl SessionTask {
                         self.search(until, then);
                         return Vec::new();
                     }
-                    self.owner_not_found();
+                    self.other.not_found(&self.deps.library);
                 }
             }
         }
@@ -413,14 +462,6 @@ impl SessionTask {
             }
             Then::Serve | Then::Open => self.serve_waiting().await,
         }
-    }
-
-    /// The owner was not found: it is looked for again later. A process that has a session of a database is
-    /// never reached.
-    fn owner_not_found(&mut self) {
-        let waits = self.deps.library.store.as_ref().is_some_and(Store::waits);
-        let again = (!waits).then(|| Instant::now() + AGAIN);
-        self.other.awaited = again.map(UnlinkedOwner::NotFound);
     }
 
     /// Serves what has waited for a search.
@@ -440,40 +481,6 @@ impl SessionTask {
         Vec::new()
     }
 
-    /// Has the owner serve a request.
-    pub(super) async fn pass(&mut self, route: Route<Reply>) {
-        if let Route::Pass(_, Passed::Prompt { message_id, .. }) = &route {
-            self.own_prompt(message_id);
-        }
-        let Some(link) = &mut self.other.link else {
-            if let Route::Pass(reply, passed) = route {
-                let lost = FromOwner::Lost(Lost {
-                    reply,
-                    passed,
-                    is_cancelled: false,
-                });
-                self.other.passing += 1;
-                self.other.events.send((OWN_FRONT, lost)).ok();
-            }
-            return;
-        };
-        match route {
-            Route::Here(_) => {}
-            Route::Leave => self.leave_owner(),
-            Route::Notify(Notified::Cancel) => {
-                link.cancel();
-                for lost in &mut self.other.lost {
-                    lost.is_cancelled = true;
-                }
-            }
-            Route::Notify(notified) => link.notify(notified).await,
-            Route::Pass(reply, passed) => {
-                self.other.passing += 1;
-                link.pass(reply, passed);
-            }
-        }
-    }
-
     /// The owner with this socket gives no answer: until it does, the session is read-only here.
     fn await_owner(&mut self, socket: String) {
         let Some(store) = &self.deps.library.store else {
@@ -483,12 +490,6 @@ impl SessionTask {
         let flow = self.deps.wire.flow.process();
         self.deps.library.owners.set_silent(store, &socket, flow);
         self.other.awaited = Some(UnlinkedOwner::Silent(socket));
-    }
-
-    fn drop_link(&mut self) -> Option<OwnerLink> {
-        let link = self.other.link.take();
-        self.machine.pass_on(false);
-        link
     }
 
     /// The owner, which has given no answer for a while, gives one again or has ended. An owner that was
@@ -501,22 +502,6 @@ impl SessionTask {
             return self.succeed_owner(Duration::ZERO).await;
         }
         Vec::new()
-    }
-
-    /// The client has opened the session again: from now on it only looks on, or no longer does.
-    pub(super) fn link_again(&mut self) {
-        let observes = self.owner.is_observed();
-        let link = self.other.link.as_ref();
-        if link.is_some_and(|link| link.observes != observes) {
-            self.drop_link();
-        }
-    }
-
-    /// The client is gone: the owner goes on with what it was asked. Requests are answered when the
-    /// link has ended.
-    pub(super) fn leave_owner(&mut self) {
-        self.other.has_left = true;
-        self.drop_link();
     }
 
     /// Handles what has come from an owner.
@@ -568,7 +553,7 @@ impl SessionTask {
     /// The owner gives no sign of life, and this request waits for it.
     async fn owner_is_silent(&mut self, lost: Lost, is_current: bool) -> Batch<Reply> {
         self.other.lost.push(lost);
-        let link = if is_current { self.drop_link() } else { None };
+        let link = self.other.link.take_if(|_| is_current);
         if let Some(socket) = link.and_then(|link| link.socket().map(str::to_owned)) {
             self.await_owner(socket);
         }
@@ -610,7 +595,8 @@ impl SessionTask {
 
     /// The link to the owner has ended.
     async fn owner_ended(&mut self) -> Batch<Reply> {
-        if self.drop_link().is_some_and(|link| link.is_stopped) {
+        let link = self.other.link.take();
+        if link.is_some_and(|link| link.is_stopped) {
             self.delivery().follow(true).await;
             self.other.rests = true;
             return self.answer_lost().await;
@@ -638,6 +624,7 @@ impl SessionTask {
 
     /// Serves the requests that the owner has not answered, or answers that it has ended.
     async fn answer_lost(&mut self) -> Batch<Reply> {
+        self.machine.pass_on(self.other.link.is_some());
         let mut batch = Vec::new();
         let mut is_there = None;
         for lost in mem::take(&mut self.other.lost) {
@@ -716,7 +703,7 @@ impl SessionTask {
         let message = match &holder {
             Some(holder) => format!(
                 "process {} on {} has session {} open and gives no answer",
-                holder.pid, holder.host, self.owner.client_id
+                holder.pid, holder.host, self.owner.fronts.client_id
             ),
             None => SILENT.to_owned(),
         };
