@@ -135,15 +135,18 @@ impl SessionTask {
         let is_running = self.owner.runs_elsewhere();
         let is_settled = self.machine.is_settled();
         let is_being_created = self.machine.is_being_created();
+        // A client learns that its answer was taken before the engine gets it. The engine comes last, since
+        // it may always have more.
         let event = tokio::select! {
-            command = self.mail.mailbox.recv() => Event::Command(command?),
-            Some(event) = self.owner_events.recv() => Event::Owner(event),
+            biased;
             Some((number, event)) = self.front_events.recv() => Event::FromOwner(number, event),
-            does = self.owner.engine(is_being_created) => Event::Engine(does),
-            event = self.front.event(is_running) => Event::Front(event),
+            Some(event) = self.owner_events.recv() => Event::Owner(event),
+            command = self.mail.mailbox.recv() => Event::Command(command?),
             event = self.other.event(&self.deps.library.owners, is_settled) => {
                 Event::OtherOwner(Box::new(event))
             }
+            event = self.front.event(is_running) => Event::Front(event),
+            does = self.owner.engine(is_being_created) => Event::Engine(does),
         };
         Some(event)
     }
