@@ -10,13 +10,12 @@ use crate::history::{has_aged, long_before};
 use crate::index::Catalog;
 use crate::record::metadata::MetadataChange;
 use crate::replay::FindMessage;
-use crate::store::{Store, StoreError};
+use crate::store::{Log, Store, StoreError};
 use crate::sys::{SessionId, Sys, blocking, lock};
 
 use super::front::growth::Growth;
 use super::link::Owners;
 use super::outcome::Refusal;
-use super::owner::open_session::LogAccess;
 
 /// How many closed sessions without a log are remembered.
 const CLOSED: usize = 10_000;
@@ -127,7 +126,7 @@ impl Library {
     }
 
     /// Moves a session to the trash, with the log that this process has locked, if it has.
-    pub(super) fn trash(&self, id: &SessionId, log: LogAccess) -> Result<(), Refusal> {
+    pub(super) fn trash(&self, id: &SessionId, log: Option<Log>) -> Result<(), Refusal> {
         let Some(store) = &self.store else {
             return Err(Refusal::NotFound);
         };
@@ -135,10 +134,8 @@ impl Library {
         let before = catalog.map(|catalog| catalog.before_change());
         blocking(|| match log {
             // A file that another program has put in its place is part of the session, too.
-            LogAccess::Own(log) | LogAccess::Failed(Some(log)) => {
-                Ok(log.trash()? || store.trash(id)?)
-            }
-            _ => store.trash(id),
+            Some(log) => Ok(log.trash()? || store.trash(id)?),
+            None => store.trash(id),
         })?;
         if let (Some(catalog), Some(before)) = (catalog, before) {
             blocking(|| catalog.removed(id, before));

@@ -39,7 +39,8 @@ impl Owner {
             created_at: self.deps.library.sys.clock.now().to_string(),
             ..Summary::default()
         };
-        let session = OpenSession::new(self, config, summary, None);
+        let (id, deps, client) = (&self.id, &self.deps, &self.fronts.client);
+        let session = OpenSession::new(id, deps, client, config, summary, None);
         self.session = Some(session);
     }
 
@@ -134,7 +135,9 @@ impl Owner {
             tracing::warn!(session = %self.id, %damage, "the log is damaged");
         }
         let opened = (log, scan);
-        self.session = Some(OpenSession::with_log(self, config, opened, None));
+        let (id, deps, client) = (&self.id, &self.deps, &self.fronts.client);
+        let session = OpenSession::with_log(id, deps, client, config, opened, None);
+        self.session = Some(session);
     }
 
     /// Opens the log for another session. Later events of this session, such as its deletion, do
@@ -211,7 +214,8 @@ impl Owner {
         let origin = forked.inner.filter(|known| known.agent == agent);
         let opened = (LogAccess::Own(forked.log), forked.scan);
         let origin = origin.map(|known| known.id);
-        let mut session = OpenSession::with_log(self, config, opened, origin);
+        let (id, deps, client) = (&self.id, &self.deps, &self.fronts.client);
+        let mut session = OpenSession::with_log(id, deps, client, config, opened, origin);
         session.damage = forked.damage.into();
         self.session.insert(session).record_workspace_change()
     }
@@ -224,32 +228,31 @@ impl Owner {
             return;
         };
         self.questions.withdraw();
-        // Nothing reads its events any longer, so the engine must not wait for that.
-        session.events.close();
-        session.conversation.close(reason);
-        let refused = reason == CloseReason::Refused;
-        match session.log {
-            // The log was created, but not whole, and the client does not know of it. An imported log is
-            // whole, and may be loaded later.
-            log @ (LogAccess::Own(_) | LogAccess::Failed(Some(_))) if refused && !is_import => {
-                if let Err(error) = self.deps.library.trash(&self.id, log) {
-                    tracing::warn!(session = %self.id, %error, "an incomplete session remains");
-                }
-            }
-            LogAccess::Own(log) | LogAccess::Failed(Some(log)) => {
-                // While the log is locked, so that this cannot overwrite a later entry.
-                if let Some(catalog) = &self.deps.library.catalog {
-                    // Updates between two turns count, too.
-                    if let Some(at) = session.active_at.filter(|_| session.summary.prompts > 0) {
-                        session.summary.set_active(&at.to_string());
-                    }
-                    blocking(|| catalog.closed(&self.id, &session.summary));
-                }
-                drop(log);
-            }
-            LogAccess::Memory if !refused => self.deps.library.close_in_memory(&self.id),
-            _ => {}
+        session.close_conversation(reason);
+        let (library, refused) = (&self.deps.library, reason == CloseReason::Refused);
+        if matches!(session.log, LogAccess::Memory) && !refused {
+            library.close_in_memory(&self.id);
         }
+        let Some(log) = session.log.locked() else {
+            return;
+        };
+        // The log was created, but not whole, and the client does not know of it. An imported log is whole,
+        // and may be loaded later.
+        if refused && !is_import {
+            if let Err(error) = library.trash(&self.id, Some(log)) {
+                tracing::warn!(session = %self.id, %error, "an incomplete session remains");
+            }
+            return;
+        }
+        // While the log is locked, so that this cannot overwrite a later entry.
+        if let Some(catalog) = &library.catalog {
+            // Updates between two turns count, too.
+            if let Some(at) = session.active_at.filter(|_| session.summary.prompts > 0) {
+                session.summary.set_active(&at.to_string());
+            }
+            blocking(|| catalog.closed(&self.id, &session.summary));
+        }
+        drop(log);
     }
 
     /// Moves the session to the trash, whether it is open or not.
@@ -263,15 +266,13 @@ impl Owner {
             },
             _ => Vec::new(),
         };
-        let log = match &mut self.session {
-            Some(session) => mem::replace(&mut session.log, LogAccess::Failed(None)),
-            None => LogAccess::Failed(None),
-        };
+        let session = self.session.as_mut();
+        let log = session
+            .and_then(|session| mem::replace(&mut session.log, LogAccess::Failed(None)).locked());
         self.deps.library.trash(&self.id, log)?;
         self.fronts.notify_stopped();
         if let Some(mut session) = self.session.take() {
-            session.events.close();
-            session.conversation.close(CloseReason::Deleted);
+            session.close_conversation(CloseReason::Deleted);
         }
         self.delete_at_agent(agent_ids);
         Ok(())

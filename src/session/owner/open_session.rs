@@ -9,15 +9,14 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use crate::engine::{
-    AttachOutcome, AttachReason, BoxFuture, Conversation, EngineError, EngineEvent, Opening,
-    Outlet, SessionConfig, begun,
+    AttachOutcome, AttachReason, BoxFuture, CloseReason, Conversation, EngineError, EngineEvent,
+    Opening, Outlet, SessionConfig, begun,
 };
 use crate::index::Summary;
 use crate::record::header::Workspace;
 use crate::store::{DamageReport, Log, Scan, StoreError};
 use crate::sys::{SessionId, Timestamp};
 
-use super::Owner;
 use super::history::SessionHistory;
 use crate::session::link::feed::Responds;
 use crate::session::outcome::{Done, Elsewhere, Refusal};
@@ -103,16 +102,28 @@ pub(in crate::session) enum LogAccess {
     Memory,
 }
 
+impl LogAccess {
+    /// The log, if this process has it locked.
+    pub(super) fn locked(self) -> Option<Log> {
+        match self {
+            Self::Own(log) => Some(log),
+            Self::Failed(log) => log,
+            _ => None,
+        }
+    }
+}
+
 impl OpenSession {
     /// Opens the engine's conversation of a session without a log. `origin` is the agent's session
     /// id of the session that this one was just forked from.
     pub(super) fn new(
-        owner: &Owner,
+        id: &SessionId,
+        deps: &Arc<Deps>,
+        client: &Arc<Client>,
         config: SessionConfig,
         summary: Summary,
         origin: Option<String>,
     ) -> Self {
-        let (id, deps, client) = (&owner.id, &owner.deps, &owner.fronts.client);
         let history = SessionHistory::new(id.clone(), deps.library.store.clone());
         let history = Arc::new(history);
         let (conversation, events) = open(id, deps, client, &history, &config, origin);
@@ -143,12 +154,14 @@ impl OpenSession {
 
     /// Opens the engine's conversation of a session with a log.
     pub(super) fn with_log(
-        owner: &Owner,
+        id: &SessionId,
+        deps: &Arc<Deps>,
+        client: &Arc<Client>,
         config: SessionConfig,
         (log, scan): (LogAccess, Scan),
         origin: Option<String>,
     ) -> Self {
-        let mut session = Self::new(owner, config, Summary::of(&scan), origin);
+        let mut session = Self::new(id, deps, client, config, Summary::of(&scan), origin);
         session.log = log;
         session.read(scan);
         session
@@ -177,6 +190,13 @@ impl OpenSession {
             }
         }
         std::future::pending().await
+    }
+
+    /// Closes the engine's conversation.
+    pub(super) fn close_conversation(&mut self, reason: CloseReason) {
+        // Nothing reads its events any longer, so the engine must not wait for that.
+        self.events.close();
+        self.conversation.close(reason);
     }
 
     /// Opens the engine's conversation again.
@@ -234,7 +254,10 @@ impl OpenSession {
         AnswerNote {
             damage,
             elsewhere: self.elsewhere().cloned(),
-            read_only: self.read_only().map(str::to_owned),
+            read_only: match &self.log {
+                LogAccess::ReadOnly(reason) => Some(reason.clone()),
+                _ => None,
+            },
         }
     }
 
@@ -277,14 +300,6 @@ impl OpenSession {
             self.log,
             LogAccess::Shared(_) | LogAccess::ReadOnly(_) | LogAccess::Failed(None)
         )
-    }
-
-    /// Why this process cannot append to the log, if the disk is the reason.
-    fn read_only(&self) -> Option<&str> {
-        match &self.log {
-            LogAccess::ReadOnly(reason) => Some(reason),
-            _ => None,
-        }
     }
 
     /// The other process that has the session open.
