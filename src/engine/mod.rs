@@ -114,7 +114,7 @@ pub struct SessionConfig {
     /// The id by which the client knows the session.
     pub name: String,
     /// The workspace without anything secret.
-    pub place: Workspace,
+    pub workspace: Workspace,
     /// The parameters of the request, verbatim. They may hold secrets, so they are kept in memory
     /// only, and are never shown.
     pub params: Secret,

@@ -202,7 +202,7 @@ impl SessionFold {
         Self {
             turns: Vec::new(),
             agent: Implementation::shown(&header.engine.name).to_owned(),
-            folder: header.place.cwd.clone(),
+            folder: header.workspace.cwd.clone(),
             activity: Activity::default(),
             open: OpenTurns::default(),
             cost: BTreeMap::new(),

@@ -53,8 +53,8 @@ impl Summary {
     /// The summary of a log that was read as a whole.
     pub fn of(scan: &Scan) -> Self {
         Self {
-            cwd: scan.place.cwd.clone(),
-            additional_directories: scan.place.additional_directories.clone(),
+            cwd: scan.workspace.cwd.clone(),
+            additional_directories: scan.workspace.additional_directories.clone(),
             source: Implementation::shown(&scan.header.engine.name).to_owned(),
             known_as: scan.header.known_as.clone(),
             agent_ids: agent_session_ids(scan),
@@ -110,8 +110,8 @@ impl Summary {
                 true
             }
             Kind::Reopen => match serde_json::from_str::<Workspace>(payload) {
-                Ok(place) => {
-                    self.set_workspace(&place);
+                Ok(workspace) => {
+                    self.set_workspace(&workspace);
                     true
                 }
                 Err(_) => false,
@@ -150,10 +150,10 @@ impl Summary {
     }
 
     /// Records the current workspace.
-    pub fn set_workspace(&mut self, place: &Workspace) {
-        self.cwd.clone_from(&place.cwd);
+    pub fn set_workspace(&mut self, workspace: &Workspace) {
+        self.cwd.clone_from(&workspace.cwd);
         self.additional_directories
-            .clone_from(&place.additional_directories);
+            .clone_from(&workspace.additional_directories);
     }
 }
 

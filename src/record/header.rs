@@ -20,7 +20,7 @@ pub struct Header {
     pub known_as: Option<String>,
     /// The session's working directory: absolute, without `.`, `..` or a trailing slash.
     #[serde(flatten)]
-    pub place: Workspace,
+    pub workspace: Workspace,
     /// The client that created it, if it identified itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<Implementation>,
@@ -41,7 +41,7 @@ impl Header {
             format: FORMAT,
             session_id: id.to_string(),
             known_as: None,
-            place: Workspace::at(cwd),
+            workspace: Workspace::at(cwd),
             client: None,
             engine: Implementation {
                 name: "local".to_owned(),

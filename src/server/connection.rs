@@ -249,14 +249,14 @@ fn under_way<'a>(
 pub(super) async fn end_on_signal(registry: &Registry) {
     registry.client_leaves();
     end_within(SIGNAL, registry).await;
-    registry.deps().wire.writer.written().await.ok();
+    registry.deps().client.writer.written().await.ok();
 }
 
 /// Ends what is under way, within these limits of time.
 async fn end_within(limits: ShutdownLimits, registry: &Registry) {
     registry.end();
     let (requests, turns) = (registry.requests(), registry.turns());
-    let written = || registry.deps().wire.writer.progress();
+    let written = || registry.deps().client.writer.progress();
     let under_way = under_way(registry, &written);
     shutdown(&under_way, || registry.client_leaves(), limits).await;
     let engine = &registry.deps().engine;

@@ -213,7 +213,7 @@ impl Process {
         let registry = Registry::new(Arc::new(Deps {
             library: shared.library.clone(),
             engine,
-            wire,
+            client: wire,
             role,
             replay: options.replay,
             client_timeout: options.client_timeout,
@@ -383,7 +383,7 @@ impl Process {
         let ended = async {
             for guest in &guests {
                 guest.idle().await;
-                guest.deps().wire.writer.written().await.ok();
+                guest.deps().client.writer.written().await.ok();
             }
         };
         let other = self.0.other_engine.get();

@@ -41,7 +41,7 @@ pub struct Deps {
     /// Answers prompts.
     pub engine: Arc<dyn Engine>,
     /// The client's end.
-    pub wire: Arc<ClientConnection>,
+    pub client: Arc<ClientConnection>,
     /// The relation between the client and the process.
     pub role: ConnectionRole,
     /// How histories are replayed.
@@ -136,7 +136,7 @@ impl ReplayPolicy {
     fn for_all(self, deps: &Deps, client: &Client) -> Options {
         Options {
             exact: self.exact,
-            message_limit: deps.wire.line_limit.saturating_add(AROUND),
+            message_limit: deps.client.line_limit.saturating_add(AROUND),
             hide_subagents: !client.shows_subagents,
             clip: self.clip,
             ..Options::default()

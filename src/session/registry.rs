@@ -94,7 +94,7 @@ impl Registry {
 
     /// Whether the client is there.
     pub fn has_client(&self) -> bool {
-        !self.shared.deps.wire.has_ended()
+        !self.shared.deps.client.has_ended()
     }
 
     /// Ends the turn of a session and closes it for all its clients. Returns whether it was open
@@ -161,7 +161,7 @@ impl Registry {
             Request::Notify { params, .. } => params.len(),
             _ => 0,
         };
-        let held = self.shared.deps.wire.flow.hold(COMMAND + bytes);
+        let held = self.shared.deps.client.flow.hold(COMMAND + bytes);
         self.post(id, Command::Request(request, held));
     }
 
@@ -174,7 +174,7 @@ impl Registry {
         config: SessionConfig,
         at: Option<String>,
     ) {
-        let hold = || self.shared.deps.wire.flow.hold(COMMAND);
+        let hold = || self.shared.deps.client.flow.hold(COMMAND);
         let (reader, log) = oneshot::channel();
         self.post(source, Command::ReadForFork(reader, hold()));
         let request = Request::Fork { reply, config, at };

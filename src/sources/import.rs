@@ -236,7 +236,7 @@ impl<'a> Importer<'a> {
 fn header(id: &SessionId, source: &Source, conversation: &ToolConversation, home: &Path) -> Header {
     Header {
         known_as: Some(conversation.id.clone()),
-        place: Workspace::at(&folder(conversation, home)),
+        workspace: Workspace::at(&folder(conversation, home)),
         engine: Implementation {
             name: source.agent.to_owned(),
             version: None,

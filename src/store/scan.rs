@@ -27,7 +27,7 @@ pub struct Scan {
     /// When the session was created.
     pub created_at: String,
     /// The current workspace: the header's, or that of the last `reopen`.
-    pub place: Workspace,
+    pub workspace: Workspace,
     /// How many records could be read, including the header.
     pub records: u64,
     /// The sequence number of the next record.
@@ -79,7 +79,7 @@ pub(super) fn scan(
     let header = header::read(records, file, id)?;
     let mut scan = Scan {
         created_at: String::new(),
-        place: header.place.clone(),
+        workspace: header.workspace.clone(),
         header,
         records: 0,
         next_seq: 0,
@@ -182,7 +182,7 @@ impl Scan {
                 }
             }
             Kind::Reopen => match serde_json::from_str(record.payload) {
-                Ok(place) => self.place = place,
+                Ok(workspace) => self.workspace = workspace,
                 Err(_) => return false,
             },
             _ => {}

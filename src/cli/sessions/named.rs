@@ -232,7 +232,7 @@ impl TrashedContent {
         let header = reader.header();
         Self {
             agent: Implementation::shown(&header.engine.name).to_owned(),
-            cwd: header.place.cwd.clone(),
+            cwd: header.workspace.cwd.clone(),
             known_as: header.known_as.clone(),
             title: reader.scan().ok().and_then(|scan| Summary::of(&scan).title),
         }

@@ -71,7 +71,7 @@ impl DemoTurn<'_> {
 
     /// The session's workspace.
     pub(super) fn workspace(&self) -> &Workspace {
-        &self.opening.config.place
+        &self.opening.config.workspace
     }
 
     /// The session's working directory.

@@ -146,7 +146,7 @@ impl Answering {
         later: impl Future<Output = (Later, Option<Hold>)> + std::marker::Send + 'static,
     ) {
         let busy = context.registry().requests().begin();
-        let wire = context.deps().wire.clone();
+        let wire = context.deps().client.clone();
         tokio::spawn(async move {
             let (later, hold) = tokio::select! {
                 later = later => later,

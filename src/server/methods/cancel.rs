@@ -33,7 +33,7 @@ pub(super) fn session(context: &ConnectionContext, params: &str) {
 /// Cancels a request.
 pub(super) fn request(context: &ConnectionContext, params: &str) {
     if let Ok(cancelled) = serde_json::from_str::<Cancelled<'_>>(params) {
-        let requests = &context.deps().wire.requests;
+        let requests = &context.deps().client.requests;
         requests.cancel(cancelled.request_id.get());
     }
 }

@@ -86,7 +86,7 @@ impl ConnectionContext {
     /// The client and the id of a request that the engine serves.
     pub(super) fn caller(&self, responder: &Responder) -> Caller {
         Caller {
-            client: self.deps().wire.clone(),
+            client: self.deps().client.clone(),
             id: responder.id().to_owned(),
         }
     }

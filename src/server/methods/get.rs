@@ -48,7 +48,7 @@ pub(super) fn serve(
         if import && let Err(error) = import_from_agent(&registry, &id, &name).await {
             return (Err(error), None);
         }
-        let wire = deps.wire.clone();
+        let wire = deps.client.clone();
         // The page is in memory until it is written.
         let room = tokio::select! {
             room = wire.flow.read(Load::Heavy) => room,
@@ -183,7 +183,7 @@ impl SessionReading<'_> {
             }
         };
         let limit = query.limit.unwrap_or(usize::MAX);
-        let longest = self.deps.wire.line_limit;
+        let longest = self.deps.client.line_limit;
         let before = before_text(self.session(), "turns");
         let mut log = self.log()?;
         let page = page(&mut log, begin, limit, longest, before, self.cancelled);

@@ -88,7 +88,7 @@ impl SessionReading<'_> {
     /// the tool that has the conversation.
     pub(super) fn call(&self, id: &str) -> Result<String, Error> {
         let mut log = self.log().map_err(|refusal| self.refused(refusal))?;
-        let call = one_call(&mut log, id, self.deps.wire.line_limit, self.cancelled);
+        let call = one_call(&mut log, id, self.deps.client.line_limit, self.cancelled);
         let call = call.map_err(|error| self.refused(stopped(error)))?;
         let call = call.ok_or_else(|| {
             error::invalid_params("`toolCallId` is not the id of a tool call of this session")

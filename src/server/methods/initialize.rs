@@ -226,7 +226,7 @@ async fn ask_agent(
         return answer.await;
     }
     let gone = async {
-        deps.wire.ended().await;
+        deps.client.ended().await;
         tokio::time::sleep(AGENT_TIMEOUT).await;
     };
     tokio::select! {

@@ -155,7 +155,7 @@ impl Listing {
         let is_complete =
             self.cursor.is_some() || look_at_tools(self.tools.clone(), Duration::ZERO).await;
         // The page is in memory until it is written.
-        let room = match deps.wire.flow.read(Load::Light).await {
+        let room = match deps.client.flow.read(Load::Light).await {
             Ok(room) => room,
             Err(full) => return (Err(error::overloaded(full)), None),
         };

@@ -272,7 +272,7 @@ impl Notices {
             let method = form.names.changes();
             let params = spawn_blocking(move || batch.params(catalog.as_deref(), &form, &name));
             if let (true, Ok(params)) = (is_current, params.await) {
-                self.registry.deps().wire.notify(method, &params).await;
+                self.registry.deps().client.notify(method, &params).await;
             }
         }
     }
@@ -298,7 +298,7 @@ impl Notices {
                 continue;
             };
             let params = json!({ "subscriptionId": id }).to_string();
-            self.registry.deps().wire.notify(method, &params).await;
+            self.registry.deps().client.notify(method, &params).await;
         }
         self.changes
             .lock()
@@ -331,7 +331,7 @@ impl Notices {
         };
         for cwd in due {
             let params = json!({ "cwd": cwd }).to_string();
-            let wire = &self.registry.deps().wire;
+            let wire = &self.registry.deps().client;
             wire.notify(SESSION_LIST_CHANGED, &params).await;
         }
     }

@@ -76,7 +76,7 @@ pub(super) fn serve(
         let all_known = look_at_tools(tools, LOOK_AGAIN).await;
         let cancelled = || Err(error::refused("", Refusal::Cancelled));
         let room = tokio::select! {
-            room = deps.wire.flow.read(Load::Light) => room,
+            room = deps.client.flow.read(Load::Light) => room,
             () = cancellation.cancelled() => return (cancelled(), None),
         };
         let room = match room {
@@ -84,7 +84,7 @@ pub(super) fn serve(
             Err(full) => return (Err(error::overloaded(full)), None),
         };
         let found = tokio::task::spawn_blocking(move || {
-            let is_cancelled = || cancellation.is_cancelled() || deps.wire.writer.is_gone();
+            let is_cancelled = || cancellation.is_cancelled() || deps.client.writer.is_gone();
             let mut page = page(&deps, query, cursor.as_deref(), &is_cancelled)?;
             if !all_known {
                 page["complete"] = false.into();

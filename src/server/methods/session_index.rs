@@ -144,7 +144,7 @@ fn batch_get(
     Ok(RequestAction::Later(Box::pin(async move {
         registry.barrier().await;
         let deps = Arc::clone(registry.deps());
-        let room = match deps.wire.flow.read(Load::Light).await {
+        let room = match deps.client.flow.read(Load::Light).await {
             Ok(room) => room,
             Err(full) => return (Err(error::overloaded(full)), None),
         };

@@ -71,7 +71,7 @@ fn config(
         let problem = format!("`mcpServers[{at}].type` is missing");
         return Err(error::invalid_params(problem));
     }
-    let place = workspace(&decoded.cwd, &decoded.additional_directories, &named)?;
+    let workspace = workspace(&decoded.cwd, &decoded.additional_directories, &named)?;
     let params = match servers {
         McpServersRule::Typed => Secret(Arc::new(v2::workspace_params(params).into())),
         McpServersRule::Required | McpServersRule::Optional | McpServersRule::Native => {
@@ -80,7 +80,7 @@ fn config(
     };
     Ok(SessionConfig {
         name,
-        place,
+        workspace,
         params,
     })
 }

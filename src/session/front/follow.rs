@@ -197,7 +197,7 @@ impl Front {
         self.following.as_ref()?;
         let shown = self.screen.position;
         let playback = self.following_playback();
-        let played = play(playback, &self.deps.wire, store, &self.id, shown);
+        let played = play(playback, &self.deps.client, store, &self.id, shown);
         let Some((mut playback, played)) = Box::pin(played).await else {
             tracing::error!(session = %self.id, "following another process panicked");
             return None;
@@ -240,7 +240,7 @@ impl Front {
             }
             BehindReading { playback, result }
         };
-        let reading = on_thread(self.deps.wire.flow.replays(), work);
+        let reading = on_thread(self.deps.client.flow.replays(), work);
         if let Some(following) = &mut self.following {
             following.reading = Some(reading);
         }
@@ -283,13 +283,13 @@ impl Following {
 /// Shows a client that was shown the log up to `shown` what comes after that. `None` if it panicked.
 async fn play(
     mut playback: Box<Playback>,
-    wire: &ClientConnection,
+    client: &ClientConnection,
     store: Store,
     id: &SessionId,
     shown: u64,
 ) -> Option<(Box<Playback>, Result<(), Refusal>)> {
     if playback.is_live(shown) && !store.waits() {
-        let played = send_appended(&mut playback, &wire.writer, &store, id).await;
+        let played = send_appended(&mut playback, &client.writer, &store, id).await;
         return Some((playback, played));
     }
     let id = id.clone();
@@ -297,7 +297,7 @@ async fn play(
         let played = show_rest(&mut playback, &store, &id, shown, None);
         (playback, played)
     };
-    on_thread(wire.flow.replays(), work).await.ok()
+    on_thread(client.flow.replays(), work).await.ok()
 }
 
 /// Shows what comes after `shown` in the log, up to `end` if that is given, on a thread that may block.

@@ -190,14 +190,14 @@ impl Front {
             &self.screen.client_id,
             policy.for_session(from.prompts, &self.deps, &self.client),
             Pace::new(policy.rate),
-            &self.deps.wire.writer,
+            &self.deps.client.writer,
             view,
             from.request.clone(),
         ))
     }
 
     fn replay_with(&mut self, work: impl FnOnce() -> ReplayOutcome + Send + 'static) {
-        let task = on_thread(self.deps.wire.flow.replays(), work);
+        let task = on_thread(self.deps.client.flow.replays(), work);
         self.load = ClientLoad::Replaying {
             task,
             _busy: self.guards.replays.begin(),
@@ -231,7 +231,7 @@ impl Front {
             playback.snapshots(&now, &snapshots, &gone);
             playback.finish().map(|()| playback)
         };
-        let task = on_thread(self.deps.wire.flow.replays(), work);
+        let task = on_thread(self.deps.client.flow.replays(), work);
         self.load = ClientLoad::CatchingUp(task);
     }
 

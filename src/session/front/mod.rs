@@ -146,7 +146,7 @@ impl Front {
         replays: Busy,
         events: FrontEvents,
     ) -> Self {
-        let screen = ClientScreen::new(deps.wire.clone(), id.to_string(), client.view.fresh());
+        let screen = ClientScreen::new(deps.client.clone(), id.to_string(), client.view.fresh());
         Self {
             id,
             deps,
@@ -305,7 +305,7 @@ impl Front {
             let played = show_rest(&mut playback, &store, &id, shown, Some(end));
             (playback, played)
         };
-        let reading = on_thread(self.deps.wire.flow.replays(), work);
+        let reading = on_thread(self.deps.client.flow.replays(), work);
         let Ok((mut playback, played)) = reading.await else {
             return Err(load::failed());
         };
@@ -322,7 +322,7 @@ impl Front {
             &self.screen.client_id,
             policy.for_all(&self.deps, &self.client),
             Pace::new(policy.rate),
-            &self.deps.wire.writer,
+            &self.deps.client.writer,
             self.screen.view.fresh(),
             CancellationToken::new(),
         )
@@ -416,12 +416,12 @@ impl Front {
                 return;
             }
         };
-        let wire = &self.deps.wire;
+        let client = &self.deps.client;
         // The request is sent here, so that no later update overtakes it.
         let call = if self.screen.is_behind {
-            Some(wire.ask_at_once(method, &params))
+            Some(client.ask_at_once(method, &params))
         } else {
-            wire.ask(method, &params).await
+            client.ask(method, &params).await
         };
         // A client that is gone is not waited for.
         if let Some(call) = call {
@@ -433,9 +433,9 @@ impl Front {
     fn relay(&mut self, question: ClientQuestion, mut call: OutgoingRequest) {
         self.relays.open += 1;
         let view = (!question.is_native).then(|| self.screen.view.fresh());
-        let (wire, events) = (&self.deps.wire, self.relays.events.clone());
+        let events = self.relays.events.clone();
         let released = self.relays.withdrawal.clone();
-        let (client, id) = (wire.clone(), call.id);
+        let (client, id) = (self.deps.client.clone(), call.id);
         // The withdrawal precedes what the engine does after it.
         let withdraw = move || client.withdraw_request(id);
         question.withdrawal.is_sent(withdraw);

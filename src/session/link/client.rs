@@ -75,7 +75,7 @@ pub(in crate::session) struct OwnerLink {
 enum Way {
     /// In another process.
     Lines {
-        wire: Arc<ClientConnection>,
+        connection: Arc<ClientConnection>,
         /// The socket of the owner.
         socket: String,
         /// Takes the requests that were passed on, until they are answered.
@@ -187,7 +187,7 @@ impl Linking {
         let owner = OwnerChannel {
             number,
             owner,
-            client: self.deps.wire.clone(),
+            client: self.deps.client.clone(),
         };
         let here = Here {
             owner,
@@ -248,20 +248,20 @@ impl Linking {
             // The process has no socket yet, or no longer.
             _ => Unlinked::NotOwner,
         })?;
-        let (limit, process) = (self.deps.wire.line_limit, self.deps.wire.flow.process());
+        let (limit, process) = (self.deps.client.line_limit, self.deps.client.flow.process());
         let form = MessageForm::JsonRpc;
-        let (wire, incoming) =
-            connect(stream.input, stream.output, limit, form, process).map_err(|error| {
+        let (connection, incoming) = connect(stream.input, stream.output, limit, form, process)
+            .map_err(|error| {
                 tracing::warn!(session = %self.id, %error, "cannot link to the owner");
                 Unlinked::Unreachable
             })?;
-        let call = wire.ask_at_once(ATTACH, &message::text(&self.attach()));
+        let call = connection.ask_at_once(ATTACH, &message::text(&self.attach()));
         let (passed, passing) = mpsc::unbounded_channel();
         let (number, sender) = (self.deps.library.owners.number(), self.events.clone());
         let report = move |event| {
             sender.send((number, event)).ok();
         };
-        let events = events::pass_on(incoming, wire.clone(), passing, report);
+        let events = events::pass_on(incoming, connection.clone(), passing, report);
         // A budget of polls could leave out a response that is there, and so change the order.
         tokio::spawn(unconstrained(events));
         let outcome = timeout(ANSWER, call).await.map_err(|_| silent())?;
@@ -273,7 +273,7 @@ impl Linking {
         let attached = read::<Attached>(&attached).map_err(|_| Unlinked::NotOwner)?;
         tracing::info!(session = %self.id, pid = holder.pid, "attached to the owner");
         let way = Way::Lines {
-            wire,
+            connection,
             socket: socket.to_owned(),
             passed,
             _closer: stream.closer,
@@ -303,11 +303,11 @@ impl Linking {
         };
         // If it fails there, it fails here.
         match &link.way {
-            Way::Lines { wire, .. } => {
+            Way::Lines { connection, .. } => {
                 let deleted = message::text(&Passed::DeleteForAll);
                 tokio::select! {
-                    _ = wire.ask_at_once(PASS, &deleted) => {}
-                    () = silence(wire) => {}
+                    _ = connection.ask_at_once(PASS, &deleted) => {}
+                    () = silence(connection) => {}
                 }
             }
             Way::Channel(here) => {
@@ -335,11 +335,15 @@ impl OwnerLink {
 
     /// Checks that the owner is alive.
     pub(in crate::session) fn alive(&self) -> BoxFuture<'static, bool> {
-        let wire = match &self.way {
-            Way::Lines { wire, .. } => wire.clone(),
+        let connection = match &self.way {
+            Way::Lines { connection, .. } => connection.clone(),
             Way::Channel(_) => return Box::pin(async { true }),
         };
-        Box::pin(async move { timeout(ANSWER, wire.ask_at_once(ALIVE, "{}")).await.is_ok() })
+        Box::pin(async move {
+            timeout(ANSWER, connection.ask_at_once(ALIVE, "{}"))
+                .await
+                .is_ok()
+        })
     }
 
     /// Asks the owner how the session is now.
@@ -352,13 +356,13 @@ impl OwnerLink {
             ..AttachOutcome::default()
         };
         match &self.way {
-            Way::Lines { wire, .. } => {
-                let wire = wire.clone();
+            Way::Lines { connection, .. } => {
+                let connection = connection.clone();
                 Box::pin(async move {
-                    let call = wire.ask_at_once(DESCRIBE, "{}");
+                    let call = connection.ask_at_once(DESCRIBE, "{}");
                     let outcome = tokio::select! {
                         outcome = call => outcome.ok_or_else(|| failed(Refusal::OwnerEnded))?,
-                        () = silence(&wire) => return Err(EngineError::internal(SILENT)),
+                        () = silence(&connection) => return Err(EngineError::internal(SILENT)),
                     };
                     let outcome = outcome.map_err(EngineError::internal)?;
                     read::<Option<String>>(&outcome)
@@ -384,20 +388,20 @@ impl OwnerLink {
     pub(in crate::session) fn pass(&self, reply: Reply, passed: Passed) {
         match &self.way {
             Way::Lines {
-                wire,
+                connection,
                 passed: waiting,
                 ..
             } => {
                 // What waits to be read counts in the flow of the client until it is answered.
-                let wire = wire.clone();
-                let call = wire.outgoing.begin();
+                let connection = connection.clone();
+                let call = connection.outgoing.begin();
                 let line = request_line(&call.id.to_string(), PASS, &message::text(&passed));
                 let cancelled = self.cancelled.clone();
-                let answered = answered(wire.clone(), call, cancelled, reply, passed);
+                let answered = answered(connection.clone(), call, cancelled, reply, passed);
                 // The wait begins before the request is sent.
                 waiting.send(Box::pin(answered)).ok();
                 // An owner that is gone answers nothing.
-                wire.writer.put_line(line.trim_end().as_bytes()).ok();
+                connection.writer.put_line(line.trim_end().as_bytes()).ok();
             }
             Way::Channel(here) => self.pass_here(here, reply, passed),
         }
@@ -440,7 +444,9 @@ impl OwnerLink {
     pub(in crate::session) fn cancel(&mut self) {
         let notified = Notified::Cancel;
         match &self.way {
-            Way::Lines { wire, .. } => wire.notify_at_once(NOTIFY, &message::text(&notified)),
+            Way::Lines { connection, .. } => {
+                connection.notify_at_once(NOTIFY, &message::text(&notified))
+            }
             Way::Channel(here) => here.owner.send(LinkCommand::Passed(notified.request())),
         }
         // Later prompts are not concerned.
@@ -450,9 +456,9 @@ impl OwnerLink {
     /// Passes on a notification of the client.
     pub(in crate::session) async fn notify(&self, notified: Notified) {
         match &self.way {
-            Way::Lines { wire, .. } => {
+            Way::Lines { connection, .. } => {
                 let params = message::text(&notified);
-                let sent = wire.notify(NOTIFY, &params);
+                let sent = connection.notify(NOTIFY, &params);
                 if timeout(PATIENCE, sent).await.is_err() {
                     tracing::debug!("the owner does not read: a notification is lost");
                 }
@@ -471,7 +477,7 @@ fn read<T: serde::de::DeserializeOwned>(result: &str) -> Result<T, Refusal> {
 /// Waits for the answer to a request that was passed on. A prompt may take as long as it takes, unless
 /// it is cancelled; for anything else the owner has to be alive.
 async fn answered(
-    wire: Arc<ClientConnection>,
+    connection: Arc<ClientConnection>,
     mut call: OutgoingRequest,
     cancelled: CancellationToken,
     reply: Reply,
@@ -486,7 +492,7 @@ async fn answered(
                 () = request_cancelled.cancelled() => {}
             }
         }
-        silence(&wire).await;
+        silence(&connection).await;
     };
     tokio::pin!(waits_for_life);
     let mut withdrawn = false;
@@ -494,7 +500,7 @@ async fn answered(
         tokio::select! {
             outcome = &mut call => break Some(outcome),
             () = request_cancelled.cancelled(), if !withdrawn => {
-                wire.withdraw(&call);
+                connection.withdraw(&call);
                 withdrawn = true;
             }
             () = &mut waits_for_life => break None,
@@ -524,10 +530,10 @@ async fn answered(
 }
 
 /// Resolves when the process at the other end of a link gives no sign of life.
-async fn silence(wire: &ClientConnection) {
+async fn silence(connection: &ClientConnection) {
     loop {
         sleep(PAUSE).await;
-        match timeout(ANSWER, wire.ask_at_once(ALIVE, "{}")).await {
+        match timeout(ANSWER, connection.ask_at_once(ALIVE, "{}")).await {
             Ok(Some(_)) => {}
             // The end of the link is reported by itself.
             Ok(None) => return std::future::pending().await,

@@ -21,7 +21,7 @@ pub(in crate::session) type Passing = BoxFuture<'static, FromOwner>;
 /// Reports what comes until the link ends, and then the end of the requests that were passed on.
 pub(in crate::session) async fn pass_on(
     mut incoming: Incoming,
-    wire: Arc<ClientConnection>,
+    connection: Arc<ClientConnection>,
     mut passing: mpsc::UnboundedReceiver<Passing>,
     report: impl Fn(FromOwner),
 ) {
@@ -55,7 +55,7 @@ pub(in crate::session) async fn pass_on(
             }
             Some(Received::Notification { method, params }) if method == CANCEL_REQUEST => {
                 if let Some(id) = text_member(&params, "requestId") {
-                    wire.requests.cancel(id);
+                    connection.requests.cancel(id);
                 }
             }
             Some(Received::Notification { method, params }) => {
@@ -65,7 +65,7 @@ pub(in crate::session) async fn pass_on(
         }
     }
     // Nobody waits for what the engine of the owner has requested.
-    wire.requests.cancel_all();
+    connection.requests.cancel_all();
     report(FromOwner::Closed);
     while let Some(call) = passing.recv().await {
         calls.push(call);

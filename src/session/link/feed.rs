@@ -163,7 +163,7 @@ pub(in crate::session) enum Feed {
     /// To another process.
     Lines {
         /// This end of the link.
-        wire: Arc<ClientConnection>,
+        connection: Arc<ClientConnection>,
         /// Ends the link when it is dropped.
         closer: Closer,
     },
@@ -175,7 +175,7 @@ impl Feed {
     /// Where a request of the engine can be sent.
     pub(in crate::session) fn asks(&self) -> Asks {
         match self {
-            Self::Lines { wire, .. } => Asks::Lines(wire.clone()),
+            Self::Lines { connection, .. } => Asks::Lines(connection.clone()),
             Self::Channel(channel) => Asks::Channel(Arc::downgrade(channel)),
         }
     }
@@ -183,7 +183,7 @@ impl Feed {
     /// Passes on a notification of the engine. False if the other end does not read.
     pub(in crate::session) async fn notify(&self, method: &str, params: String) -> bool {
         match self {
-            Self::Lines { wire, .. } => timeout(PATIENCE, wire.notify(method, &params))
+            Self::Lines { connection, .. } => timeout(PATIENCE, connection.notify(method, &params))
                 .await
                 .is_ok(),
             Self::Channel(channel) => {
@@ -198,16 +198,16 @@ impl Feed {
     pub(in crate::session) fn stopped(&self) {
         match self {
             // A front that is gone needs no notification.
-            Self::Lines { wire, .. } => wire.notify_at_once(STOPPED, "{}"),
+            Self::Lines { connection, .. } => connection.notify_at_once(STOPPED, "{}"),
             Self::Channel(channel) => channel.send(FromOwner::Stopped),
         }
     }
 
     /// Ends the link once its client was sent everything.
     pub(in crate::session) fn end(self) {
-        if let Self::Lines { wire, closer } = self {
+        if let Self::Lines { connection, closer } = self {
             tokio::spawn(async move {
-                timeout(LAST_WORDS, wire.writer.written()).await.ok();
+                timeout(LAST_WORDS, connection.writer.written()).await.ok();
                 drop(closer);
             });
         }
@@ -285,9 +285,9 @@ impl Asks {
         params: String,
         is_native: bool,
     ) -> (SentQuestion, Option<ClientQuestion>) {
-        if let Self::Lines(wire) = self {
-            let call = wire.ask_at_once(method, &params);
-            return (SentQuestion::Lines(wire.clone(), call), None);
+        if let Self::Lines(connection) = self {
+            let call = connection.ask_at_once(method, &params);
+            return (SentQuestion::Lines(connection.clone(), call), None);
         }
         let (answer, answered) = oneshot::channel();
         let withdrawal = Withdrawal::default();
@@ -329,7 +329,7 @@ impl SentQuestion {
     /// The client is asked no longer.
     pub(in crate::session) fn withdraw(&self) {
         match self {
-            Self::Lines(wire, call) => wire.withdraw(call),
+            Self::Lines(connection, call) => connection.withdraw(call),
             Self::Value(_, withdrawal) => withdrawal.withdraw(),
         }
     }

@@ -155,11 +155,12 @@ async fn answers(store: &Store, socket: &str, flow: &ProcessFlow) {
         }
     };
     let (input, output) = (stream.input, stream.output);
-    let Ok((wire, mut incoming)) = connect(input, output, LINE_LIMIT, MessageForm::JsonRpc, flow)
+    let Ok((connection, mut incoming)) =
+        connect(input, output, LINE_LIMIT, MessageForm::JsonRpc, flow)
     else {
         return;
     };
-    let call = wire.ask_at_once(ALIVE, "{}");
+    let call = connection.ask_at_once(ALIVE, "{}");
     tokio::select! {
         _ = call => {}
         // The process sends nothing but the answer.

@@ -29,14 +29,14 @@ pub use super::message::ATTACH;
 struct Post {
     number: u64,
     owner: mpsc::UnboundedSender<Command>,
-    wire: Arc<ClientConnection>,
+    connection: Arc<ClientConnection>,
 }
 
 impl Post {
     fn send(&self, command: LinkCommand) {
         // A task that has ended has dropped the link, which ends this.
         self.owner
-            .send(command.of_link(self.number, &self.wire))
+            .send(command.of_link(self.number, &self.connection))
             .ok();
     }
 }
@@ -44,7 +44,7 @@ impl Post {
 /// Serves a link until one of its ends is gone. `attach` is its first message.
 pub async fn serve(
     owners: &Owners,
-    wire: Arc<ClientConnection>,
+    connection: Arc<ClientConnection>,
     mut incoming: Incoming,
     attach: Message,
     closer: Closer,
@@ -61,7 +61,7 @@ pub async fn serve(
             let error = error_json(INVALID_PARAMS, &message);
             attach.responder.answer(Err(error));
             // The connection must not end before that.
-            wire.writer.written().await.ok();
+            connection.writer.written().await.ok();
             return;
         }
     };
@@ -72,12 +72,12 @@ pub async fn serve(
     let post = Post {
         number: owners.number(),
         owner,
-        wire: wire.clone(),
+        connection: connection.clone(),
     };
     let front = FrontEnd {
         number: post.number,
         feed: Feed::Lines {
-            wire: wire.clone(),
+            connection: connection.clone(),
             closer,
         },
         client_id: asked.name,
@@ -103,7 +103,7 @@ pub async fn serve(
             Received::Request(request) => pass(request, &busy, &post),
             Received::Notification { method, params } if method == CANCEL_REQUEST => {
                 if let Some(id) = text_member(&params, "requestId") {
-                    wire.requests.cancel(id);
+                    connection.requests.cancel(id);
                 }
             }
             Received::Notification { method, params } => {

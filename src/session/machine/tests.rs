@@ -43,7 +43,7 @@ pub(in crate::session) fn opened() -> Machine<&'static str> {
 pub(in crate::session) fn config() -> SessionConfig {
     SessionConfig {
         name: "sess".to_owned(),
-        place: Workspace::at("/w"),
+        workspace: Workspace::at("/w"),
         params: Secret::new("{}"),
     }
 }

@@ -32,8 +32,8 @@ impl Owner {
     /// Opens the conversation of a session that has no log yet.
     pub(in crate::session) fn prepare(&mut self, config: SessionConfig) {
         let summary = Summary {
-            cwd: config.place.cwd.clone(),
-            additional_directories: config.place.additional_directories.clone(),
+            cwd: config.workspace.cwd.clone(),
+            additional_directories: config.workspace.additional_directories.clone(),
             source: Implementation::shown(&self.deps.engine.identity().name).to_owned(),
             known_as: self.known_as(),
             created_at: self.deps.library.sys.clock.now().to_string(),
@@ -50,7 +50,7 @@ impl Owner {
     }
 
     /// The header of a new session.
-    fn header(&self, place: &Workspace, forked_from: Option<ForkedFrom>) -> Header {
+    fn header(&self, workspace: &Workspace, forked_from: Option<ForkedFrom>) -> Header {
         let session = self.session.as_ref();
         let own = session.and_then(|session| session.conversation.identity());
         Header {
@@ -61,7 +61,7 @@ impl Owner {
             },
             session_id: self.id.to_string(),
             known_as: self.known_as(),
-            place: place.clone(),
+            workspace: workspace.clone(),
             client: self.fronts.client.identity.clone(),
             engine: own.unwrap_or_else(|| self.deps.engine.identity()),
             protocol_version: self.fronts.client.view.version_number(),
@@ -182,7 +182,7 @@ impl Owner {
             session_id: source.id().to_string(),
             message_id: at.clone(),
         };
-        let header = self.header(&config.place, Some(from));
+        let header = self.header(&config.workspace, Some(from));
         let catalog = self.deps.library.catalog.clone();
         let id = self.id.clone();
         let work = move || {

@@ -222,9 +222,9 @@ impl OpenSession {
             return Ok(());
         }
         let system_prompt = self.new_system_prompt();
-        let place = &self.config.place;
-        let workspace = (*place != self.recorded)
-            .then(|| serde_json::to_string(place))
+        let workspace = &self.config.workspace;
+        let workspace = (*workspace != self.recorded)
+            .then(|| serde_json::to_string(workspace))
             .transpose()
             .map_err(|error| Refusal::Storage(error.to_string()))?;
         if workspace.is_none() && system_prompt.is_none() && self.agent_session_id.is_none() {
@@ -367,8 +367,8 @@ impl OpenSession {
             self.summary.apply(kind, None, &appended.at, &payload);
         }
         self.note_appended(before, &appended);
-        self.summary.set_workspace(&self.config.place);
-        self.recorded = self.config.place.clone();
+        self.summary.set_workspace(&self.config.workspace);
+        self.recorded = self.config.workspace.clone();
         Ok(())
     }
 

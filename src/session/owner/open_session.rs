@@ -136,7 +136,7 @@ impl OpenSession {
             events,
             early: VecDeque::new(),
             history,
-            recorded: config.place.clone(),
+            recorded: config.workspace.clone(),
             config,
             summary,
             client_title: None,
@@ -172,7 +172,7 @@ impl OpenSession {
         self.history.reset(&scan);
         self.summary = Summary::of(&scan);
         self.client_title = scan.titles.set().map(str::to_owned);
-        self.recorded = scan.place;
+        self.recorded = scan.workspace;
         self.damage = scan.damage.into();
     }
 

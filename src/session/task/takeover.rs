@@ -487,7 +487,7 @@ impl SessionTask {
             return;
         };
         tracing::warn!(session = %self.owner.id, socket, "the process that has the session open gives no answer");
-        let flow = self.deps.wire.flow.process();
+        let flow = self.deps.client.flow.process();
         self.deps.library.owners.set_silent(store, &socket, flow);
         self.other.awaited = Some(UnlinkedOwner::Silent(socket));
     }
@@ -526,7 +526,7 @@ impl SessionTask {
                 }
             }
             FromOwner::Notified { method, params } if is_current => {
-                self.deps.wire.notify(&method, &params).await;
+                self.deps.client.notify(&method, &params).await;
             }
             FromOwner::Answered {
                 reply,

@@ -89,7 +89,7 @@ fn open(before: Vec<Option<Value>>) -> Talk {
     let conversation = LocalEngine::new().open(Opening {
         config: SessionConfig {
             name: session.to_string(),
-            place: Workspace::at(HOME),
+            workspace: Workspace::at(HOME),
             params: Secret::new("{}"),
         },
         session,

@@ -119,7 +119,7 @@ fn fork_copies_finished_turns() {
     assert_eq!((scan.prompts.len(), scan.turn_open()), (2, false));
     assert_eq!(scan.titles.title(), Some("Named"));
     assert_eq!(
-        scan.place.cwd, "/w",
+        scan.workspace.cwd, "/w",
         "where the source worked counts no more"
     );
     assert_eq!(scan.updated_at.as_deref(), Some("1970-01-01T00:00:00.000Z"));

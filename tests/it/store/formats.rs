@@ -59,9 +59,9 @@ fn version_1_scans() {
             "protocolVersion": 1,
         })
     );
-    assert_eq!(scan.place.cwd, "/home/ada/engine-2");
-    assert_eq!(scan.place.additional_directories, [""; 0]);
-    assert_eq!(scan.place.mcp_servers, []);
+    assert_eq!(scan.workspace.cwd, "/home/ada/engine-2");
+    assert_eq!(scan.workspace.additional_directories, [""; 0]);
+    assert_eq!(scan.workspace.mcp_servers, []);
     assert_eq!((scan.records, scan.next_seq), (23, 23));
     assert_eq!(scan.end, content.len() as u64);
     assert_eq!(scan.prompts.len(), 5);

@@ -127,8 +127,8 @@ fn scan_returns_title_and_settings() {
     reader.next().unwrap();
     let scan = reader.scan().unwrap();
     assert_eq!(scan.header, header());
-    assert_eq!(scan.place.cwd, "/new");
-    assert_eq!(scan.place.additional_directories, ["/more"]);
+    assert_eq!(scan.workspace.cwd, "/new");
+    assert_eq!(scan.workspace.additional_directories, ["/more"]);
     assert_eq!((scan.records, scan.next_seq), (10, 10));
     assert_eq!(scan.end, content.len() as u64);
     let offset = |n: usize| lines[..n].concat().len() as u64;
@@ -158,7 +158,7 @@ fn scan_of_huge_prompt_and_unreadable_workspace() {
     let scan = store.read(&id()).unwrap().scan().unwrap();
     assert_eq!(scan.first_prompt, None);
     assert_eq!(scan.prompts.len(), 2);
-    assert_eq!(scan.place, header().place);
+    assert_eq!(scan.workspace, header().workspace);
     assert_eq!(scan.damage.len(), 1);
     let report = &scan.damage[0];
     assert_eq!(

@@ -61,7 +61,7 @@ impl AgentSessionInner {
         SessionRoute::new(
             self.opening.out.clone(),
             Some(self.opening.session.clone()),
-            (config.name, config.place.cwd),
+            (config.name, config.workspace.cwd),
             connection.is_native(),
             normalizer,
             self.settings.clone(),
@@ -167,7 +167,7 @@ impl AgentSessionInner {
         let renamed = recorded.is_some_and(|name| name != self.agent.name());
         let unknown = replayed.reason(&self.agent, self.policy.adopt);
         let route = self.route(&connection, replayed.normalizer, replayed.snapshots);
-        let cwd = lock(&self.config).place.cwd.clone();
+        let cwd = lock(&self.config).workspace.cwd.clone();
         let offer = |connection: &AgentConnection| {
             let recall = self.policy.recall.as_ref()?;
             recall.offer(params, &cwd, &connection.capabilities())
@@ -304,7 +304,7 @@ impl AgentSessionInner {
         let ids = self.opening.ids.clone();
         let route = self.route(&connection, IdNormalizer::new(ids.clone()), HashMap::new());
         let task = self.task(&config.params.0, &route);
-        let cwd = &config.place.cwd;
+        let cwd = &config.workspace.cwd;
         let listed = list::look_up(&connection, &config.name, Some(cwd));
         let (imported, listed) = tokio::join!(import(&connection, config, task, ids), listed);
         let (restored, block) = imported?;

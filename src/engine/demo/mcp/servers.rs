@@ -67,7 +67,7 @@ impl McpServers {
     /// longer configured, keeps the others. Must be called inside of a runtime.
     pub(crate) fn configure(&self, session: &SessionConfig) {
         let config = servers(&session.params.0);
-        let cwd = &session.place.cwd;
+        let cwd = &session.workspace.cwd;
         let mut list = lock(&self.list);
         if list.over {
             return;
@@ -221,7 +221,7 @@ mod tests {
     fn session(servers: &Value) -> SessionConfig {
         SessionConfig {
             name: "s".to_owned(),
-            place: Workspace::at("/no/such/folder"),
+            workspace: Workspace::at("/no/such/folder"),
             params: Secret::new(&json!({ "mcpServers": servers }).to_string()),
         }
     }

@@ -47,9 +47,9 @@ pub(super) fn named(rest: &str, cwd: &str) -> Option<NamedFile> {
 
 /// The resolved path, if it is in one of the session's folders. A file that does not exist yet is
 /// located where it would be created.
-pub(super) fn inside(place: &Workspace, path: &str) -> io::Result<Option<ConfinedFile>> {
+pub(super) fn inside(workspace: &Workspace, path: &str) -> io::Result<Option<ConfinedFile>> {
     let real = real(Path::new(path))?;
-    let found = roots(place).filter_map(|root| {
+    let found = roots(workspace).filter_map(|root| {
         // A folder that cannot be resolved contains no accessible file.
         ConfinedFile::of(self::real(Path::new(root)).ok()?, &real)
     });
@@ -58,17 +58,17 @@ pub(super) fn inside(place: &Workspace, path: &str) -> io::Result<Option<Confine
 }
 
 /// The error for a file that is in none of the session's folders.
-pub(super) fn outside(place: &Workspace, path: &str) -> String {
-    let roots: Vec<_> = roots(place).map(|root| format!("`{root}`")).collect();
+pub(super) fn outside(workspace: &Workspace, path: &str) -> String {
+    let roots: Vec<_> = roots(workspace).map(|root| format!("`{root}`")).collect();
     format!(
         "`{path}` is outside of the session's folders ({})",
         roots.join(", ")
     )
 }
 
-fn roots(place: &Workspace) -> impl Iterator<Item = &str> {
-    let more = place.additional_directories.iter().map(String::as_str);
-    std::iter::once(place.cwd.as_str()).chain(more)
+fn roots(workspace: &Workspace) -> impl Iterator<Item = &str> {
+    let more = workspace.additional_directories.iter().map(String::as_str);
+    std::iter::once(workspace.cwd.as_str()).chain(more)
 }
 
 fn real(path: &Path) -> io::Result<PathBuf> {

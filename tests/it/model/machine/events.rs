@@ -308,7 +308,7 @@ fn told_to() -> EngineError {
 fn config() -> SessionConfig {
     SessionConfig {
         name: "sess".to_owned(),
-        place: Workspace::at("/w"),
+        workspace: Workspace::at("/w"),
         params: Secret::new("{}"),
     }
 }
