@@ -101,6 +101,14 @@ pub enum Request<R> {
 }
 
 impl<R> Request<R> {
+    /// Whether it opens a session that exists.
+    pub(super) fn opens(&self) -> bool {
+        matches!(
+            self,
+            Self::Load(..) | Self::LoadFrom { .. } | Self::Resume(..)
+        )
+    }
+
     /// Whether it closes the session, and cancels the running turns for that.
     pub(super) fn closes(&self) -> bool {
         matches!(

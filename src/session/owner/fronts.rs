@@ -3,16 +3,18 @@
 
 use std::collections::HashMap;
 use std::mem;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::engine::ClientCapabilities;
-use crate::json;
+use crate::json::{self, with_string};
 use crate::protocol::meta::CLIENT;
 use crate::session::Client;
 use crate::session::link::feed::{Admission, Asks, FrontEnd, FrontEvents};
 use crate::session::link::owners::{Linked, Owners};
 use crate::session::outcome::Refusal;
-use crate::session::request::AnswerDue;
+use crate::session::reply::Reply;
+use crate::session::request::{AnswerDue, Request};
 use crate::store::Holder;
 use crate::sys::SessionId;
 
@@ -182,6 +184,47 @@ impl Fronts {
                 names.join(", ")
             ),
             holder,
+        }
+    }
+
+    /// Why a request of the own client is not served, which `looks_on`, has closed the session, or would
+    /// take it away from others.
+    pub(in crate::session) fn refusal_of(
+        &self,
+        request: &Request<Reply>,
+        looks_on: bool,
+    ) -> Option<Refusal> {
+        let changes = matches!(
+            request,
+            Request::Prompt { .. }
+                | Request::Call { .. }
+                | Request::MetadataChange(..)
+                | Request::Delete(_)
+                | Request::DeleteForAll(_)
+        );
+        match request {
+            _ if changes && looks_on => Some(Refusal::Observes),
+            Request::Prompt { .. } | Request::Call { .. } if self.is_detached => {
+                Some(Refusal::NotOpen)
+            }
+            Request::MetadataChange(..) if self.is_detached && self.any() => {
+                Some(self.in_use_by_others(None))
+            }
+            Request::Delete(_) if self.any() => Some(self.in_use_by_others(None)),
+            _ => None,
+        }
+    }
+
+    /// The parameters with the own client's id of the session at this place. The sessions of subagents
+    /// have the same id everywhere, and no place.
+    pub(in crate::session) fn with_client_id(
+        &self,
+        params: String,
+        place: Option<Range<usize>>,
+    ) -> String {
+        match place {
+            Some(place) => with_string(&params, &place, &self.client_id),
+            None => params,
         }
     }
 

@@ -5,14 +5,14 @@ use std::mem;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::{Block, CloseReason, History, ListedTimes, SessionConfig};
+use crate::engine::{Block, CloseReason, History, ListedTimes, SessionConfig, Upstream};
 use crate::index::{Catalog, Summary};
 use crate::record::header::{ForkedFrom, Header, Implementation, Workspace};
 use crate::record::{AgentSessionId, FORMAT, FORMAT_V2, Kind};
 use crate::session::command::{ForkReader, ForkSource};
 use crate::session::outcome::Refusal;
 use crate::store::{ForkError, Forked, Log, LogReader, Scan, Store, StoreError};
-use crate::sys::blocking;
+use crate::sys::{SessionId, blocking};
 
 use super::Owner;
 use super::history::SessionHistory;
@@ -258,12 +258,15 @@ impl Owner {
     /// Moves the session to the trash, whether it is open or not.
     pub(in crate::session) fn delete(&mut self) -> Result<(), Refusal> {
         // The conversation of an open session knows the agent's ids.
-        let agent_ids = match (&self.session, &self.deps.library.store) {
-            (None, Some(store)) => match self.agent_session_ids(store) {
-                // A session that was to be imported and was not has only its agent's id.
-                ids if ids.is_empty() => self.known_as().into_iter().collect(),
-                ids => ids,
-            },
+        let (engine, store) = (&self.deps.engine, &self.deps.library.store);
+        let agent_ids = match (&self.session, store) {
+            (None, Some(store)) if engine.wraps_agent() => {
+                match agent_session_ids(&engine.identity().name, store, &self.id) {
+                    // A session that was to be imported and was not has only its agent's id.
+                    ids if ids.is_empty() => self.known_as().into_iter().collect(),
+                    ids => ids,
+                }
+            }
             _ => Vec::new(),
         };
         let session = self.session.as_mut();
@@ -274,47 +277,41 @@ impl Owner {
         if let Some(mut session) = self.session.take() {
             session.close_conversation(CloseReason::Deleted);
         }
-        self.delete_at_agent(agent_ids);
+        if let Some(agent) = self.deps.engine.upstream() {
+            delete_at_agent(agent, agent_ids);
+        }
         Ok(())
     }
-
-    /// Has the agent delete its sessions. Does not wait.
-    fn delete_at_agent(&self, ids: Vec<String>) {
-        let Some(agent) = self.deps.engine.upstream() else {
-            return;
-        };
-        for id in ids {
-            let deleted = agent.delete(&id);
-            tokio::spawn(async move {
-                if let Err(error) = deleted.await {
-                    tracing::info!(%error, "the agent does not delete its session");
-                }
-            });
-        }
-    }
-
-    /// The ids by which the agent behind the engine knows the session, according to its log.
-    fn agent_session_ids(&self, store: &Store) -> Vec<String> {
-        if !self.deps.engine.wraps_agent() {
-            return Vec::new();
-        }
-        let agent = self.deps.engine.identity().name;
-        let mut ids = Vec::new();
-        let history = SessionHistory::new(self.id.clone(), Some(store.clone()));
-        let walked = history.walk(&mut |record| {
-            if record.kind == Kind::AgentSessionId
-                && let Some(known) = AgentSessionId::read(record.payload)
-                && known.agent == agent
-                && !ids.contains(&known.id)
-            {
-                ids.push(known.id);
+}
+/// Has the agent delete its sessions. Does not wait.
+fn delete_at_agent(agent: &dyn Upstream, ids: Vec<String>) {
+    for id in ids {
+        let deleted = agent.delete(&id);
+        tokio::spawn(async move {
+            if let Err(error) = deleted.await {
+                tracing::info!(%error, "the agent does not delete its session");
             }
         });
-        if let Err(error) = walked {
-            tracing::debug!(session = %self.id, %error, "cannot find the agent's ids of a session");
-        }
-        ids
     }
+}
+
+/// The ids by which the agent of this name knows a session, according to its log.
+fn agent_session_ids(agent: &str, store: &Store, id: &SessionId) -> Vec<String> {
+    let mut ids = Vec::new();
+    let history = SessionHistory::new(id.clone(), Some(store.clone()));
+    let walked = history.walk(&mut |record| {
+        if record.kind == Kind::AgentSessionId
+            && let Some(known) = AgentSessionId::read(record.payload)
+            && known.agent == agent
+            && !ids.contains(&known.id)
+        {
+            ids.push(known.id);
+        }
+    });
+    if let Err(error) = walked {
+        tracing::debug!(session = %id, %error, "cannot find the agent's ids of a session");
+    }
+    ids
 }
 
 /// The log of a new session.
@@ -344,12 +341,7 @@ impl NewLog<'_> {
         entries.map(|entry| (entry.kind, entry.id, entry.payload))
     }
 
-    fn write(
-        &self,
-        store: &Store,
-        id: &crate::sys::SessionId,
-        header: &Header,
-    ) -> Result<Log, Refusal> {
+    fn write(&self, store: &Store, id: &SessionId, header: &Header) -> Result<Log, Refusal> {
         let created = blocking(|| match self.listed {
             Some(listed) => {
                 let dated = |at| move |(kind, id, payload)| (at, kind, id, payload);

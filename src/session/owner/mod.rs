@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::engine::{
     AttachOutcome, AttachReason, Block, BoxFuture, Cancel, EngineError, Prompt, Question,
 };
-use crate::json::{self, with_string};
+use crate::json;
 use crate::protocol::EngineCall;
 use crate::protocol::meta::{OBSERVE, is_set};
 use crate::protocol::method::SESSION_CANCEL;
@@ -40,7 +40,7 @@ use super::link::message::Attached;
 use super::outcome::{Done, Elsewhere, Refusal};
 use super::phase::Phase;
 use super::reply::Reply;
-use super::request::{ClientRequest, Request};
+use super::request::ClientRequest;
 use super::{Client, Deps};
 use engine_events::{End, FromEngine, RunningTurn};
 use fronts::{Fronts, target_of};
@@ -415,31 +415,6 @@ impl Owner {
         has_clients || !self.turns.is_empty()
     }
 
-    /// Why a request of the client is not served, which only looks on, has closed the session, or would
-    /// take it away from others.
-    pub(super) fn refusal_of(&self, request: &Request<Reply>) -> Option<Refusal> {
-        let fronts = &self.fronts;
-        let changes = matches!(
-            request,
-            Request::Prompt { .. }
-                | Request::Call { .. }
-                | Request::MetadataChange(..)
-                | Request::Delete(_)
-                | Request::DeleteForAll(_)
-        );
-        match request {
-            _ if changes && self.is_observed() => Some(Refusal::Observes),
-            Request::Prompt { .. } | Request::Call { .. } if fronts.is_detached => {
-                Some(Refusal::NotOpen)
-            }
-            Request::MetadataChange(..) if fronts.is_detached && fronts.any() => {
-                Some(fronts.in_use_by_others(None))
-            }
-            Request::Delete(_) if fronts.any() => Some(fronts.in_use_by_others(None)),
-            _ => None,
-        }
-    }
-
     /// The engine sends updates. Returns them as they are logged.
     pub(super) fn engine_sends(&mut self, mut block: Block) -> Option<Block> {
         let waits = self.deps.library.store.as_ref().is_some_and(Store::waits);
@@ -486,20 +461,13 @@ impl Owner {
         is_wanted.then(|| ClientRequest {
             id,
             of_subagent: question.session.is_none(),
-            params: self.with_client_id(question.params, question.session),
+            params: self
+                .fronts
+                .with_client_id(question.params, question.session),
             method: question.method,
             logged: question.logged,
             is_native: question.is_native,
         })
-    }
-
-    /// The parameters with the client's id of the session at this place. The sessions of subagents
-    /// have the same id everywhere, and no place.
-    pub(super) fn with_client_id(&self, params: String, place: Option<Range<usize>>) -> String {
-        match place {
-            Some(place) => with_string(&params, &place, &self.fronts.client_id),
-            None => params,
-        }
     }
 
     /// Sends a request of the engine to all clients that may answer it. Returns the question for the

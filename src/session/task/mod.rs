@@ -345,7 +345,7 @@ impl SessionTask {
                 params,
                 session,
             } => {
-                let params = self.owner.with_client_id(params, session);
+                let params = self.owner.fronts.with_client_id(params, session);
                 self.owner.fronts.notify(&method, &params).await;
                 let line = notification_line(&method, &params);
                 if self.front.screen.is_behind {
@@ -507,7 +507,8 @@ impl SessionTask {
 
     /// A request of the client, of which others have the session open, too.
     fn among_others(&mut self, request: Request<Reply>) -> Batch<Reply> {
-        if let Some(refusal) = self.owner.refusal_of(&request) {
+        let looks_on = self.owner.is_observed();
+        if let Some(refusal) = self.owner.fronts.refusal_of(&request, looks_on) {
             return refuse(request, refusal);
         }
         let is_detached = self.owner.fronts.is_detached;
@@ -519,9 +520,7 @@ impl SessionTask {
                 let (open, phase) = (false, Phase::Idle(None));
                 vec![Effect::Answer(reply, Ok(Done::Status { open, phase }))]
             }
-            Request::Cancel { .. } | Request::Notify { .. }
-                if self.owner.is_observed() || is_detached =>
-            {
+            Request::Cancel { .. } | Request::Notify { .. } if looks_on || is_detached => {
                 Vec::new()
             }
             Request::Leave(Leaving::Client { .. }) => {
@@ -535,11 +534,7 @@ impl SessionTask {
                 self.machine.request(Request::Cancel { withdraw: true })
             }
             request => {
-                let opens = matches!(
-                    request,
-                    Request::Load(..) | Request::LoadFrom { .. } | Request::Resume(..)
-                );
-                if opens {
+                if request.opens() {
                     self.owner.fronts.is_detached = false;
                 }
                 self.machine.request(request)

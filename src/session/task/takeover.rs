@@ -372,11 +372,8 @@ impl SessionTask {
         let session = self.owner.session.as_ref();
         let is_locked = session.is_some_and(|session| !session.is_unlocked());
         let locks = match request {
-            Request::Load(..)
-            | Request::LoadFrom { .. }
-            | Request::Resume(..)
-            | Request::Delete(_)
-            | Request::DeleteForAll(_) => !is_locked,
+            Request::Delete(_) | Request::DeleteForAll(_) => !is_locked,
+            request if request.opens() => !is_locked,
             Request::Prompt { .. } | Request::MetadataChange(..) => {
                 session.is_some() && !is_locked && self.other.link.is_none()
             }
