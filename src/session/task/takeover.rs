@@ -573,9 +573,7 @@ impl SessionTask {
         answer: Result<Done, Refusal>,
     ) -> Batch<Reply> {
         let is_gone = matches!(answer, Ok(Done::Deleted | Done::Archived));
-        if !matches!(answer, Ok(Done::Accepted(_))) {
-            self.delivery().follow(true).await;
-        }
+        self.delivery().follow(true).await;
         let answer = match answer {
             Err(Refusal::NotOpen) if !self.deps.library.exists(&self.owner.id) => {
                 Err(Refusal::NotFound)
