@@ -445,7 +445,7 @@ impl OwnerLink {
         let notified = Notified::Cancel;
         match &self.way {
             Way::Lines { connection, .. } => {
-                connection.notify_at_once(NOTIFY, &message::text(&notified))
+                connection.notify_at_once(NOTIFY, &message::text(&notified));
             }
             Way::Channel(here) => here.owner.send(LinkCommand::Passed(notified.request())),
         }

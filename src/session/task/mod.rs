@@ -230,11 +230,13 @@ impl SessionTask {
 
     /// Handles a message, or keeps it until it is known who owns the session.
     async fn accept(&mut self, command: Command) -> Batch<Reply> {
-        let command = match self.other.hold(command) {
-            Ok(batch) => return batch,
-            Err(command) if self.other.holds_requests() => return self.command(command),
-            Err(command) => command,
+        let (command, batch) = self.other.hold(command);
+        let Some(command) = command else {
+            return batch;
         };
+        if self.other.holds_requests() {
+            return self.command(command);
+        }
         if self.may_open(&command) {
             self.follow_tool().await;
         }

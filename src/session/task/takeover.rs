@@ -150,10 +150,10 @@ impl OtherOwner {
     }
 
     /// Keeps a message that comes while it is not known who owns the session. Returns one that is served at
-    /// once.
-    pub(super) fn hold(&mut self, command: Command) -> Result<Batch<Reply>, Command> {
+    /// once, or the answer to a prompt that waits here and is withdrawn.
+    pub(super) fn hold(&mut self, command: Command) -> (Option<Command>, Batch<Reply>) {
         let Some(search) = self.search.as_ref().filter(|_| self.holds_requests()) else {
-            return Err(command);
+            return (Some(command), Vec::new());
         };
         let waits_for_all = matches!(search.then, Then::Open);
         if command.hurries()
@@ -167,7 +167,7 @@ impl OtherOwner {
         let waits = match &command {
             Command::Request(Request::WithdrawPrompt(id), _) => {
                 if let Some(reply) = self.take_waiting_prompt(id) {
-                    return Ok(vec![Effect::Answer(reply, Err(Refusal::Cancelled))]);
+                    return (None, vec![Effect::Answer(reply, Err(Refusal::Cancelled))]);
                 }
                 false
             }
@@ -183,12 +183,11 @@ impl OtherOwner {
             | Command::Detach => false,
             _ => true,
         };
-        if waits {
-            self.waiting.push_back(command);
-            Ok(Vec::new())
-        } else {
-            Err(command)
+        if !waits {
+            return (Some(command), Vec::new());
         }
+        self.waiting.push_back(command);
+        (None, Vec::new())
     }
 
     /// Takes a prompt out that waits here. Returns its reply.
@@ -256,16 +255,15 @@ impl OtherOwner {
         match (route, &mut self.link) {
             (Route::Pass(reply, passed), link) => {
                 self.passing += 1;
-                match link {
-                    Some(link) => link.pass(reply, passed),
-                    None => {
-                        let lost = FromOwner::Lost(Lost {
-                            reply,
-                            passed,
-                            is_cancelled: false,
-                        });
-                        self.events.send((OWN_FRONT, lost)).ok();
-                    }
+                if let Some(link) = link {
+                    link.pass(reply, passed);
+                } else {
+                    let lost = FromOwner::Lost(Lost {
+                        reply,
+                        passed,
+                        is_cancelled: false,
+                    });
+                    self.events.send((OWN_FRONT, lost)).ok();
                 }
             }
             (_, None) | (Route::Here(_), _) => {}
