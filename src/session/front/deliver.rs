@@ -8,6 +8,7 @@ use crate::session::link::client::OwnerLink;
 use crate::session::outcome::{Done, Refusal};
 use crate::session::owner::Owner;
 use crate::session::owner::open_session::{LogAccess, OpenSession};
+use crate::session::owner::trace::Traced;
 use crate::session::phase::Phase;
 use crate::session::reply::{AnswerNote, Reply};
 use crate::session::request::{AnswerDue, Updates};
@@ -238,9 +239,9 @@ impl Delivery<'_> {
                 result = refusal.of_turn(ended.is_cancelled()).map(Done::Stopped);
             }
         }
-        self.owner.trace_answer(&result);
+        self.trace(&result);
         let result = result.map(|done| self.complete(done));
-        let result = result.map_err(|refusal| self.owner.for_client(refusal));
+        let result = result.map_err(|refusal| self.for_client(refusal));
         let is_load = matches!(result, Ok(Done::Loaded(_)));
         self.front.answer(reply, result, note);
         self.announce_aliases().await;
@@ -293,7 +294,8 @@ impl Delivery<'_> {
             result = Err(Refusal::Cancelled);
         }
         if let Err(Refusal::PromptInProgress { client: None }) = result {
-            let client = self.owner.prompting_client();
+            let prompt = self.owner.running_message();
+            let client = prompt.and_then(|prompt| self.owner.fronts.sender_of(prompt));
             result = Err(Refusal::PromptInProgress { client });
         }
         let session = self.owner.session.as_mut();
@@ -302,11 +304,40 @@ impl Delivery<'_> {
             elsewhere.attached = self.link.is_some();
         }
         if reply.is_of_link() {
-            self.owner.trace_answer(&result);
-            let result = result.map_err(|refusal| self.owner.for_client(refusal));
+            self.trace(&result);
+            let result = result.map_err(|refusal| self.for_client(refusal));
             self.front.answer(reply, result, note);
         } else {
             self.give(Outgoing::Answer(reply, result, note)).await;
+        }
+    }
+
+    /// Writes a line about an answer to the program's own log.
+    fn trace(&mut self, result: &Result<Done, Refusal>) {
+        let (deps, session) = (&self.front.deps, self.owner.session.as_ref());
+        let (library, id) = (&deps.library, &self.owner.id);
+        let traced = Traced {
+            id,
+            now: library.sys.clock.now(),
+            prompts: session.map_or(0, |session| session.summary.prompts),
+            agent: deps.engine.identity().name,
+            elsewhere: session.and_then(OpenSession::elsewhere),
+            has_expired: matches!(result, Err(Refusal::NotFound)) && library.has_expired(id),
+        };
+        self.owner.trace.answer(result, &traced);
+    }
+
+    /// A refusal in the client's terms: it may know the session by another id, and can open only a
+    /// session that has a log.
+    fn for_client(&self, refusal: Refusal) -> Refusal {
+        match refusal {
+            Refusal::NotOpen if self.front.deps.library.store.is_none() => Refusal::Forgotten,
+            Refusal::InUse { message, holder } => {
+                let (id, name) = (&self.owner.id, &self.owner.fronts.client_id);
+                let message = message.replace(id.as_str(), name);
+                Refusal::InUse { message, holder }
+            }
+            refusal => refusal,
         }
     }
 
@@ -362,12 +393,17 @@ impl Delivery<'_> {
         }
     }
 
+    /// Whether any process has the session open, as far as can be seen.
+    fn is_open_anywhere(&self) -> bool {
+        self.front.deps.library.is_open(&self.owner.id)
+    }
+
     async fn follow_elsewhere(&mut self, grown: bool) {
         let Some(shown) = self.front.follow().await else {
             return;
         };
         // A process that was killed has appended no end.
-        let running = shown.is_in_turn && (grown || self.owner.is_open_anywhere());
+        let running = shown.is_in_turn && (grown || self.is_open_anywhere());
         let session = self.owner.session.as_mut();
         let Some(LogAccess::Shared(elsewhere)) = session.map(|session| &mut session.log) else {
             return;

@@ -37,7 +37,7 @@ use super::command::Command;
 use super::effect::Work;
 use super::link::feed::{ClientQuestion, FrontEvents};
 use super::link::message::Attached;
-use super::outcome::{Done, Elsewhere, Refusal};
+use super::outcome::{Elsewhere, Refusal};
 use super::phase::Phase;
 use super::reply::Reply;
 use super::request::ClientRequest;
@@ -47,7 +47,7 @@ use fronts::{Fronts, target_of};
 use life::Forks;
 use open_session::{LogAccess, LogChanges, OpenSession};
 use questions::{OpenQuestions, OwnerEvent, Recipients, ServedCall, is_private};
-use trace::{Trace, Traced};
+use trace::Trace;
 
 /// The log and the engine of one session, as far as it is open here.
 pub(super) struct Owner {
@@ -278,11 +278,6 @@ impl Owner {
         self.turns.last().map(|turn| &*turn.message_id)
     }
 
-    /// The name of the client whose turn runs, if the session has several.
-    pub(super) fn prompting_client(&self) -> Option<String> {
-        self.fronts.sender_of(self.running_message()?)
-    }
-
     /// Whether the client that has opened the session only looks on, and is asked nothing.
     pub(super) fn is_observed(&self) -> bool {
         let session = self.session.as_ref();
@@ -310,11 +305,6 @@ impl Owner {
         }
     }
 
-    /// Whether any process has the session open, as far as can be seen.
-    pub(super) fn is_open_anywhere(&self) -> bool {
-        self.deps.library.is_open(&self.id)
-    }
-
     /// Checks that the log is still the one that this process may append to. A running turn finds out on
     /// its own.
     pub(super) fn check_claim(&mut self) {
@@ -337,33 +327,6 @@ impl Owner {
     pub(super) fn last_appended(&self) -> Range<u64> {
         let session = self.session.as_ref();
         session.map_or(0..0, |session| session.last_appended.clone())
-    }
-
-    /// Writes a line about an answer to the program's own log.
-    pub(super) fn trace_answer(&mut self, result: &Result<Done, Refusal>) {
-        let (library, session) = (&self.deps.library, self.session.as_ref());
-        let traced = Traced {
-            id: &self.id,
-            now: library.sys.clock.now(),
-            prompts: session.map_or(0, |session| session.summary.prompts),
-            agent: self.deps.engine.identity().name,
-            elsewhere: session.and_then(OpenSession::elsewhere),
-            has_expired: matches!(result, Err(Refusal::NotFound)) && library.has_expired(&self.id),
-        };
-        self.trace.answer(result, &traced);
-    }
-
-    /// A refusal in the client's terms: it may know the session by another id, and can open only a
-    /// session that has a log.
-    pub(super) fn for_client(&self, refusal: Refusal) -> Refusal {
-        match refusal {
-            Refusal::NotOpen if self.deps.library.store.is_none() => Refusal::Forgotten,
-            Refusal::InUse { message, holder } => Refusal::InUse {
-                message: message.replace(self.id.as_str(), &self.fronts.client_id),
-                holder,
-            },
-            refusal => refusal,
-        }
     }
 
     /// The process that has the session open, if it is another one.

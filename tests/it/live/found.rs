@@ -18,15 +18,20 @@ fn an_owner_that_is_not_found_at_first_serves_the_client_later_without_another_l
         owner.turn(&session, "/echo first");
         let mut other = Peer::start(store, version);
         let is_loaded = AtomicBool::new(false);
+        let remove_sockets = || {
+            let run = fs::read_dir(store.join("run")).unwrap();
+            for file in run.map(|file| file.unwrap().path()) {
+                if file.extension().is_some_and(|kind| kind == "sock") {
+                    fs::remove_file(file).ok();
+                }
+            }
+        };
+        remove_sockets();
         let loaded = thread::scope(|scope| {
+            // The owner makes its socket anew.
             scope.spawn(|| {
                 while !is_loaded.load(Ordering::Relaxed) {
-                    let run = fs::read_dir(store.join("run")).unwrap();
-                    for file in run.map(|file| file.unwrap().path()) {
-                        if file.extension().is_some_and(|kind| kind == "sock") {
-                            fs::remove_file(file).ok();
-                        }
-                    }
+                    remove_sockets();
                     thread::yield_now();
                 }
             });
