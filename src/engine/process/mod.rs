@@ -7,7 +7,6 @@ mod launch;
 mod output;
 mod shell;
 mod signal;
-mod tail;
 
 pub use guard::{LEAVES, guard};
 pub use launch::Launch;

@@ -124,7 +124,7 @@ pub(in crate::engine::agent) struct Fields {
 
 impl Fields {
     /// The fields with each position moved.
-    pub(in crate::engine::agent) fn map(self, to: impl Fn(Span) -> Span) -> Self {
+    pub(super) fn map(self, to: impl Fn(Span) -> Span) -> Self {
         Self {
             whole: to(self.whole),
             name: self.name.map(&to),
@@ -137,7 +137,7 @@ impl Fields {
 }
 
 /// Reads the `update` object that begins at `at`.
-pub(in crate::engine::agent) fn fields(text: &str, at: usize) -> Option<Fields> {
+pub(super) fn fields(text: &str, at: usize) -> Option<Fields> {
     let mut fields = Fields {
         whole: Span { start: at, end: at },
         name: None,

@@ -254,7 +254,7 @@ fn cut(line: &str) -> String {
 }
 
 /// Starts the agent's process. Its stderr goes into our own log.
-pub(in crate::engine::agent) fn start(
+pub(super) fn start(
     program: &Program,
 ) -> io::Result<(Child, ProcessInput, ProcessOutput<ChildStdout>)> {
     let Some((name, arguments)) = program.command.split_first() else {

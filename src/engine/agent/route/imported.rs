@@ -40,12 +40,12 @@ impl ImportedHistory {
     }
 
     /// How many updates of the history have come.
-    pub(in crate::engine::agent) fn updates(&self) -> u64 {
+    pub(super) fn updates(&self) -> u64 {
         self.updates
     }
 
     /// Adds the next update, normalized as it would be in a live session.
-    pub(in crate::engine::agent) fn update(&mut self, kind: Kind, payload: &str) {
+    pub(super) fn update(&mut self, kind: Kind, payload: &str) {
         if self.block.bytes() + payload.len() > LIMIT {
             self.too_long = true;
             return;
@@ -66,7 +66,7 @@ impl ImportedHistory {
     }
 
     /// Adds the next update of an agent of version 2: its parameters.
-    pub(in crate::engine::agent) fn native_update(&mut self, kind: UpdateKind, params: &str) {
+    pub(super) fn native_update(&mut self, kind: UpdateKind, params: &str) {
         if self.block.bytes() + params.len() > LIMIT {
             self.too_long = true;
             return;

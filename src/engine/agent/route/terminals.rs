@@ -46,7 +46,7 @@ struct TerminalCall {
 
 impl AgentTerminals {
     /// Handles an update that was logged.
-    pub(in crate::engine::agent) fn update(&mut self, update: &NormalizedUpdate<'_>) {
+    pub(super) fn update(&mut self, update: &NormalizedUpdate<'_>) {
         let mentions = || memchr::memmem::find(update.payload.as_bytes(), b"terminal").is_some();
         if update.is_call && (!self.calls.is_empty() || mentions()) {
             self.call(update);
@@ -128,7 +128,7 @@ impl AgentTerminals {
 
     /// The updates for calls that show a terminal which had already ended. Each is a
     /// `tool_call_update` object, for a record of kind `output`.
-    pub(in crate::engine::agent) fn flush(&mut self) -> Vec<String> {
+    pub(super) fn flush(&mut self) -> Vec<String> {
         let mut updates = Vec::new();
         for call in self.calls.iter().filter(|call| call.due) {
             updates.push(self.replaced(call));
@@ -140,7 +140,7 @@ impl AgentTerminals {
     }
 
     /// The turn has ended: calls whose terminals have all ended need no further updates.
-    pub(in crate::engine::agent) fn turn_ends(&mut self) {
+    pub(super) fn turn_ends(&mut self) {
         let mut calls = std::mem::take(&mut self.calls);
         calls.retain(|call| {
             let runs = |(_, id): &(_, String)| self.shown(id).is_none();

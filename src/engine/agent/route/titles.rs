@@ -35,7 +35,7 @@ pub(in crate::engine::agent) struct Briefed {
 
 impl Briefed {
     /// By the briefing and the text of the prompt.
-    pub(in crate::engine::agent) fn new(briefing: &str, prompt: &str) -> Self {
+    pub(super) fn new(briefing: &str, prompt: &str) -> Self {
         Self {
             briefing: briefing.to_owned(),
             words: prompt.chars().take(WORDS).collect(),
@@ -70,7 +70,7 @@ const COMMON: [&str; 2] = ["Below is a record of", "A record of the"];
 
 /// Tracks the titles of a session.
 #[derive(Debug, Default)]
-pub(in crate::engine::agent) struct AgentTitles {
+pub(super) struct AgentTitles {
     /// Whether the session has a title.
     named: bool,
     context: BriefingSent,
@@ -91,7 +91,7 @@ enum BriefingSent {
 
 impl AgentTitles {
     /// `last` is the last `session_info_update` in the log.
-    pub(in crate::engine::agent) fn new(last: Option<&String>) -> Self {
+    pub(super) fn new(last: Option<&String>) -> Self {
         let title = last.and_then(|payload| named(payload)).flatten();
         Self {
             // Earlier versions did not hide such titles.
@@ -102,7 +102,7 @@ impl AgentTitles {
     }
 
     /// A turn begins, perhaps with a briefing before the prompt.
-    pub(in crate::engine::agent) fn turn_begins(&mut self, briefed: Option<Briefed>) {
+    pub(super) fn turn_begins(&mut self, briefed: Option<Briefed>) {
         if briefed.is_some() {
             self.context = BriefingSent::Now;
         }
@@ -110,14 +110,14 @@ impl AgentTitles {
     }
 
     /// The turn has ended.
-    pub(in crate::engine::agent) fn turn_ends(&mut self) {
+    pub(super) fn turn_ends(&mut self) {
         if self.context == BriefingSent::Now {
             self.context = BriefingSent::Before;
         }
     }
 
     /// A snapshot without a title that must be hidden; `None` if nothing else is in it.
-    pub(in crate::engine::agent) fn shown<'a>(&mut self, payload: &'a str) -> Option<Cow<'a, str>> {
+    pub(super) fn shown<'a>(&mut self, payload: &'a str) -> Option<Cow<'a, str>> {
         let Some(Some(title)) = named(payload) else {
             return Some(payload.into());
         };

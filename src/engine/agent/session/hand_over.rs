@@ -19,9 +19,9 @@ const WORDS: usize = 200;
 /// The reason for which the next prompt is sent behind a briefing, and the server that it names.
 #[derive(Clone, Debug)]
 pub(super) struct HandOver {
-    pub(in crate::engine::agent) reason: BriefingReason,
+    pub(super) reason: BriefingReason,
     /// The name of the MCP server with which the agent reads the conversation, if it was offered.
-    pub(in crate::engine::agent) server: Option<String>,
+    pub(super) server: Option<String>,
 }
 
 /// Why an agent gets a briefing.
@@ -154,7 +154,7 @@ pub(super) fn note(
 }
 
 /// The agent's own words for an error, in one line without its end.
-pub(in crate::engine::agent) fn words(error: &EngineError) -> String {
+pub(super) fn words(error: &EngineError) -> String {
     let details = error
         .data
         .as_deref()

@@ -20,24 +20,24 @@ use crate::engine::agent::wire::context_clear::clears_context;
 /// The state of a session according to its log.
 #[derive(Debug)]
 pub(super) struct ReplayedState {
-    pub(in crate::engine::agent) own: OwnSessions,
+    pub(super) own: OwnSessions,
     /// The name that the log has for this agent.
-    pub(in crate::engine::agent) recorded: Option<String>,
+    pub(super) recorded: Option<String>,
     /// The name of the agent that answered last, if that is another one.
-    pub(in crate::engine::agent) other: Option<String>,
+    pub(super) other: Option<String>,
     /// The name of the agent that has the session now, if that is another one.
     holder: Option<String>,
     /// Whether this agent was given a briefing of the session.
     pub(super) handed_over: bool,
     /// Whether the session is a fork.
     pub(super) forked: bool,
-    pub(in crate::engine::agent) prompts: u64,
+    pub(super) prompts: u64,
     /// Whether the last turn was interrupted by the end of our process or the agent's.
     pub(super) interrupted: bool,
-    pub(in crate::engine::agent) settings: AgentSettings,
-    pub(in crate::engine::agent) normalizer: IdNormalizer,
+    pub(super) settings: AgentSettings,
+    pub(super) normalizer: IdNormalizer,
     /// The last snapshot of each kind, by its name.
-    pub(in crate::engine::agent) snapshots: HashMap<String, String>,
+    pub(super) snapshots: HashMap<String, String>,
     open: OpenTurns<()>,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct ReplayedState {
 #[derive(Debug, Default)]
 pub(super) struct OwnSessions {
     /// The id of the one that the agent goes on with, if it has the conversation.
-    pub(in crate::engine::agent) id: Option<String>,
+    pub(super) id: Option<String>,
     /// The id of the one that the agent could not open when that one was made in its place.
     pub(super) instead_of: Option<String>,
     /// Whether the agent has gone on in another session, and has not said in which one.
@@ -56,7 +56,7 @@ pub(super) struct OwnSessions {
 
 impl OwnSessions {
     /// How many of the prompts the one with this id has.
-    pub(in crate::engine::agent) fn knows(&self, id: &str) -> u64 {
+    pub(super) fn knows(&self, id: &str) -> u64 {
         self.knows.get(id).copied().unwrap_or(0)
     }
 
@@ -68,7 +68,7 @@ impl OwnSessions {
     }
 
     /// The conversation goes on in none of them.
-    pub(in crate::engine::agent) fn leave(&mut self) {
+    pub(super) fn leave(&mut self) {
         self.id = None;
         self.instead_of = None;
     }
@@ -77,7 +77,7 @@ impl OwnSessions {
 impl ReplayedState {
     /// Reads the log of a session that this agent is to continue. For an agent of version 2 the
     /// snapshots are as they were recorded.
-    pub(in crate::engine::agent) fn read(
+    pub(super) fn read(
         history: &dyn History,
         agent: &Agent,
         ids: Arc<dyn Ids>,
@@ -116,7 +116,7 @@ impl ReplayedState {
     }
 
     /// Why the agent is given a briefing, if it does not know the conversation.
-    pub(in crate::engine::agent) fn reason(&self, agent: &Agent, adopt: bool) -> BriefingReason {
+    pub(super) fn reason(&self, agent: &Agent, adopt: bool) -> BriefingReason {
         match &self.other {
             Some(other) => BriefingReason::Other(other.clone()),
             None if self.forked && self.has_no_prompt() => BriefingReason::Forked,

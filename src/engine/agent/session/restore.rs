@@ -45,7 +45,7 @@ pub(super) fn is_held_elsewhere(answer: &str) -> bool {
 
 /// Which methods are tried to continue a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::engine::agent) enum Strategy {
+pub(super) enum Strategy {
     /// `session/resume`, then `session/load`.
     Any,
     /// Only `session/load`, since its replay shows whether the agent knows the conversation.
@@ -67,13 +67,13 @@ impl Strategy {
 /// A session that is to be opened in the agent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Task<'a> {
-    pub(in crate::engine::agent) agent: &'a Agent,
+    pub(super) agent: &'a Agent,
     /// The parameters of the client's request.
-    pub(in crate::engine::agent) params: &'a str,
+    pub(super) params: &'a str,
     /// Where the agent's updates go.
-    pub(in crate::engine::agent) route: &'a Arc<SessionRoute>,
+    pub(super) route: &'a Arc<SessionRoute>,
     /// How long the agent may be silent before it responds.
-    pub(in crate::engine::agent) limit: Duration,
+    pub(super) limit: Duration,
 }
 
 /// Creates a session with the client's own parameters.
@@ -238,10 +238,7 @@ pub(super) fn without_replay<'a>(connection: &AgentConnection, params: &'a str) 
 
 /// Waits for the replay of a session that the agent has loaded. In version 2 it has come before the
 /// response.
-pub(in crate::engine::agent) async fn wait_for_replay(
-    connection: &AgentConnection,
-    route: &SessionRoute,
-) {
+pub(super) async fn wait_for_replay(connection: &AgentConnection, route: &SessionRoute) {
     if connection.is_native() {
         return;
     }
@@ -273,9 +270,9 @@ pub(super) fn other_session(answer: &str, session_id: &str) -> Option<String> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ForkOrigin<'a> {
     /// The agent's session id.
-    pub(in crate::engine::agent) session_id: &'a str,
+    pub(super) session_id: &'a str,
     /// How many prompts it has.
-    pub(in crate::engine::agent) prompts: u64,
+    pub(super) prompts: u64,
 }
 
 /// Has the agent fork a session. Returns `None` if it cannot; fails if it has ended or requires its

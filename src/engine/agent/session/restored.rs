@@ -28,7 +28,7 @@ impl RestoreMethod {
         matches!(self, Self::Resume | Self::EmptyLoad)
     }
 
-    pub(in crate::engine::agent) fn as_str(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::New => "new",
             Self::Fork => "fork",
@@ -44,19 +44,19 @@ impl RestoreMethod {
 /// A session that is open in the agent.
 #[derive(Debug)]
 pub(super) struct Restored {
-    pub(in crate::engine::agent) how: RestoreMethod,
+    pub(super) how: RestoreMethod,
     /// The agent's session id.
-    pub(in crate::engine::agent) session_id: String,
+    pub(super) session_id: String,
     /// The agent's response.
-    pub(in crate::engine::agent) answer: String,
+    pub(super) answer: String,
     /// The snapshots that the agent sent while it opened the session.
-    pub(in crate::engine::agent) snapshots: Vec<String>,
+    pub(super) snapshots: Vec<String>,
 }
 
 impl Restored {
     /// The payload of an `inner` record for the log. `instead` is the agent's session that it could not
     /// open, and that is tried again next time.
-    pub(in crate::engine::agent) fn record(
+    pub(super) fn record(
         &self,
         agent: &str,
         version: Option<&str>,

@@ -62,7 +62,7 @@ impl TurnEnd {
 }
 
 /// Passes on reports of the agent's state. One that ends a turn comes with the end.
-pub(in crate::engine::agent) fn reported(route: &SessionRoute, report: Option<StateReport>) {
+pub(super) fn reported(route: &SessionRoute, report: Option<StateReport>) {
     match report {
         Some(StateReport::Ends(turn, params)) => {
             // Sending fails if the turn was given up.

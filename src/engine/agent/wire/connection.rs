@@ -44,8 +44,8 @@ const AGAIN: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(in crate::engine::agent) struct AgentConnection {
     /// The clients: one of them gets the agent's requests that belong to no session.
-    pub(in crate::engine::agent) clients: Arc<Clients>,
-    pub(in crate::engine::agent) runtime: Handle,
+    pub(super) clients: Arc<Clients>,
+    pub(super) runtime: Handle,
     transport: Arc<AgentTransport>,
     /// Whether the agent runs.
     pub(in crate::engine::agent) life: AgentLife,
@@ -170,7 +170,7 @@ impl AgentConnection {
     }
 
     /// The client's request that was forwarded with `id`.
-    pub(in crate::engine::agent) fn origin(&self, id: &str) -> Option<Caller> {
+    pub(super) fn origin(&self, id: &str) -> Option<Caller> {
         self.calls.origin(self.transport.number(id)?)
     }
 
@@ -180,7 +180,7 @@ impl AgentConnection {
     }
 
     /// Answers a request of the agent.
-    pub(in crate::engine::agent) fn respond(&self, id: &str, outcome: &Outcome) {
+    pub(super) fn respond(&self, id: &str, outcome: &Outcome) {
         lock(&self.requested).end(id);
         let (Ok(body) | Err(body)) = outcome;
         if body.len() > SHORT && self.transport.unread() > UNREAD {
@@ -211,11 +211,7 @@ impl AgentConnection {
     /// Registers a request of the agent, with parameters of this length. The token is cancelled when the
     /// agent withdraws it. `None` if too many are pending; then it has been refused. Blocks the thread
     /// while the agent does not read what it is answered.
-    pub(in crate::engine::agent) fn begin(
-        &self,
-        id: &str,
-        bytes: usize,
-    ) -> Option<CancellationToken> {
+    pub(super) fn begin(&self, id: &str, bytes: usize) -> Option<CancellationToken> {
         while self.transport.unread() > UNREAD && !self.life.is_ending() {
             thread::sleep(AGAIN);
         }
@@ -227,7 +223,7 @@ impl AgentConnection {
     }
 
     /// The agent withdraws a request.
-    pub(in crate::engine::agent) fn cancel(&self, id: &str) {
+    pub(super) fn cancel(&self, id: &str) {
         lock(&self.requested).cancel(id);
     }
 
@@ -237,7 +233,7 @@ impl AgentConnection {
     }
 
     /// The agent's output has ended, so the process is ended, too.
-    pub(in crate::engine::agent) fn finish(&self) {
+    pub(super) fn finish(&self) {
         self.life.end_process(&self.runtime);
         // Set before pending requests fail, so that they find the reason.
         self.life.died_with(self.calls.waiting());

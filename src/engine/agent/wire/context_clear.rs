@@ -28,7 +28,7 @@ pub(in crate::engine::agent) fn clears_context(result: &str) -> bool {
 
 /// The agent is about to get an answer to a request for permission. Takes note of the sessions that it
 /// has, if that clears its context.
-pub(in crate::engine::agent) async fn prepare(
+pub(super) async fn prepare(
     connection: &Arc<AgentConnection>,
     route: &SessionRoute,
     answer: &Outcome,

@@ -25,7 +25,7 @@ pub(in crate::engine::agent) struct AgentLife {
 
 impl AgentLife {
     /// The life of the agent with this transport.
-    pub(in crate::engine::agent) fn new(transport: Arc<AgentTransport>) -> Self {
+    pub(super) fn new(transport: Arc<AgentTransport>) -> Self {
         Self {
             transport,
             dead: watch::Sender::new(false),

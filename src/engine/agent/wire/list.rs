@@ -89,7 +89,7 @@ pub(in crate::engine::agent) async fn look_up(
 }
 
 /// The titles of all sessions in this folder by their ids, if the agent lists them soon enough.
-pub(in crate::engine::agent) async fn titles(
+pub(super) async fn titles(
     connection: &Arc<AgentConnection>,
     cwd: &str,
 ) -> Option<BTreeMap<String, String>> {

@@ -31,7 +31,7 @@ pub(super) struct AgentCalls {
 
 impl AgentCalls {
     /// A new request.
-    pub(in crate::engine::agent) fn begin(&self) -> OutgoingRequest {
+    pub(super) fn begin(&self) -> OutgoingRequest {
         self.calls.begin()
     }
 
@@ -51,7 +51,7 @@ impl AgentCalls {
     }
 
     /// The client's request that was forwarded as the request with this id.
-    pub(in crate::engine::agent) fn origin(&self, id: u64) -> Option<Caller> {
+    pub(super) fn origin(&self, id: u64) -> Option<Caller> {
         lock(&self.origins).get(&id).cloned()
     }
 
@@ -61,7 +61,7 @@ impl AgentCalls {
     }
 
     /// The request with this id is answered, or was given up.
-    pub(in crate::engine::agent) fn forget(&self, id: u64) {
+    pub(super) fn forget(&self, id: u64) {
         lock(&self.origins).remove(&id);
         lock(&self.awaited).remove(&id);
     }
@@ -72,7 +72,7 @@ impl AgentCalls {
     }
 
     /// The agent has ended: pending requests fail.
-    pub(in crate::engine::agent) fn close(&self) {
+    pub(super) fn close(&self) {
         self.calls.close();
     }
 }
@@ -94,11 +94,7 @@ struct AgentRequest {
 impl AgentRequests {
     /// Adds a request with parameters of this length. The token is cancelled when the agent withdraws it.
     /// `None` if there are too many.
-    pub(in crate::engine::agent) fn begin(
-        &mut self,
-        id: &str,
-        bytes: usize,
-    ) -> Option<CancellationToken> {
+    pub(super) fn begin(&mut self, id: &str, bytes: usize) -> Option<CancellationToken> {
         let is_full = self.pending.len() >= MOST || self.bytes + bytes > BYTES;
         if is_full && !self.pending.is_empty() {
             return None;
@@ -116,14 +112,14 @@ impl AgentRequests {
     }
 
     /// Removes a request, which is answered.
-    pub(in crate::engine::agent) fn end(&mut self, id: &str) {
+    pub(super) fn end(&mut self, id: &str) {
         if let Some(request) = self.pending.remove(id) {
             self.bytes -= request.bytes;
         }
     }
 
     /// The agent withdraws a request.
-    pub(in crate::engine::agent) fn cancel(&self, id: &str) {
+    pub(super) fn cancel(&self, id: &str) {
         if let Some(request) = self.pending.get(id) {
             request.cancel.cancel();
         }
@@ -148,7 +144,7 @@ pub(super) fn too_many() -> String {
 }
 
 /// The answer in place of one that is too long for an agent which does not read.
-pub(in crate::engine::agent) fn unread() -> String {
+pub(super) fn unread() -> String {
     let message = "too many answers are unread: read some before you send more requests";
     error_json(INTERNAL_ERROR, message)
 }

@@ -33,7 +33,7 @@ pub(in crate::engine::agent) struct AgentRoutes {
 
 impl AgentRoutes {
     /// No routes yet. The subagents that are announced are added to `all_subagents`.
-    pub(in crate::engine::agent) fn new(all_subagents: Arc<Mutex<IdSet>>) -> Self {
+    pub(super) fn new(all_subagents: Arc<Mutex<IdSet>>) -> Self {
         Self {
             open: Mutex::default(),
             subagents: Mutex::default(),
@@ -50,12 +50,12 @@ impl AgentRoutes {
     }
 
     /// The routes of all sessions.
-    pub(in crate::engine::agent) fn all(&self) -> Vec<Arc<SessionRoute>> {
+    pub(super) fn all(&self) -> Vec<Arc<SessionRoute>> {
         lock(&self.open).values().cloned().collect()
     }
 
     /// Counts changes of where the messages about sessions go.
-    pub(in crate::engine::agent) fn changes(&self) -> u64 {
+    pub(super) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 

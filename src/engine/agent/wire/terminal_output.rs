@@ -50,12 +50,7 @@ pub(super) async fn capture(route: &SessionRoute, params: &str, at: Range<usize>
 
 /// Logs the output of a terminal if a request of the agent was answered with it, and its command has
 /// ended.
-pub(in crate::engine::agent) async fn record(
-    route: &SessionRoute,
-    method: &str,
-    params: &str,
-    outcome: &Outcome,
-) {
+pub(super) async fn record(route: &SessionRoute, method: &str, params: &str, outcome: &Outcome) {
     if method != method::TERMINAL_OUTPUT {
         return;
     }
