@@ -1,9 +1,13 @@
 //! A prompt as the client sent it, and how its turn ended.
 
+use std::sync::Mutex;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 
 use crate::json;
+use crate::sys::lock;
 
 /// A prompt of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +40,27 @@ impl Prompt {
             .filter_map(|block| block["text"].as_str())
             .collect::<Vec<_>>()
             .join("\n")
+    }
+}
+
+/// Keeps the prompts of a session in the order in which they came, if one has to wait before it can be
+/// sent to an agent.
+#[derive(Debug, Default)]
+pub(super) struct PromptOrder(Mutex<Option<oneshot::Receiver<()>>>);
+
+impl PromptOrder {
+    /// Resolves when the previous prompt was sent or failed; `None` if that is the case.
+    pub(super) fn before(&self) -> Option<oneshot::Receiver<()>> {
+        let mut before = lock(&self.0).take()?;
+        let waits = before.try_recv() == Err(oneshot::error::TryRecvError::Empty);
+        waits.then_some(before)
+    }
+
+    /// The next prompt waits until this is dropped.
+    pub(super) fn next(&self) -> oneshot::Sender<()> {
+        let (next, sent) = oneshot::channel();
+        *lock(&self.0) = Some(sent);
+        next
     }
 }
 
@@ -132,6 +157,21 @@ fn reported(params: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn prompts_wait_for_those_before() {
+        let order = PromptOrder::default();
+        assert!(order.before().is_none());
+        let first = order.next();
+        let before = order.before().expect("the first waits");
+        let second = order.next();
+        drop(first);
+        assert!(before.await.is_err());
+        let before = order.before().expect("the second waits");
+        drop(second);
+        assert!(before.await.is_err());
+        assert!(order.before().is_none());
+    }
 
     #[test]
     fn a_reported_end_is_the_result_of_its_turn() {

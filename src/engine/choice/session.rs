@@ -8,6 +8,7 @@ use std::task::Poll;
 use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 
 use crate::engine::known::FoundAgent;
+use crate::engine::prompt::PromptOrder;
 use crate::engine::{
     AttachOutcome, AttachReason, Block, BoxFuture, Called, Cancel, CloseReason, Conversation,
     Engine, EngineError, EngineEvent, Opening, Prompt, PromptEnd, SessionConfig, StopReason,
@@ -34,6 +35,7 @@ struct ChoiceSessionInner {
     /// Each turn holds it for reading, a change of the agent for writing: so prompts that come after
     /// the change wait for it, and it waits for those before it.
     turns: Arc<RwLock<()>>,
+    order: PromptOrder,
     /// An update that the next turn begins with.
     notice: Mutex<Option<String>>,
     is_closed: AtomicBool,
@@ -60,6 +62,7 @@ impl ChoiceSession {
             current: Mutex::default(),
             wanted: Mutex::default(),
             turns: Arc::default(),
+            order: PromptOrder::default(),
             notice: Mutex::default(),
             is_closed: AtomicBool::new(false),
         }))
@@ -99,7 +102,9 @@ impl Conversation for ChoiceSession {
     ) -> BoxFuture<'static, Result<PromptEnd, EngineError>> {
         let shared = self.0.clone();
         // Prompts keep their order, so this one is sent before anything is awaited.
-        if let Ok(turn) = shared.turns.clone().try_read_owned()
+        let before = shared.order.before();
+        if before.is_none()
+            && let Ok(turn) = shared.turns.clone().try_read_owned()
             && let Some(current) = shared.current()
             && lock(&current.agent_session_id).is_none()
             && lock(&shared.notice).is_none()
@@ -111,10 +116,18 @@ impl Conversation for ChoiceSession {
                 shared.checked(&current, ended).await
             });
         }
+        let next = shared.order.next();
         Box::pin(async move {
+            let turn = async {
+                if let Some(before) = before {
+                    // The result does not matter: the prompt before may have been sent or not.
+                    before.await.ok();
+                }
+                shared.turns.clone().read_owned().await
+            };
             let _turn = tokio::select! {
                 biased;
-                turn = shared.turns.clone().read_owned() => turn,
+                turn = turn => turn,
                 () = cancel.cancelled() => return Ok(PromptEnd::Because(StopReason::Cancelled)),
             };
             let current = shared.current_or_first()?;
@@ -133,8 +146,9 @@ impl Conversation for ChoiceSession {
                 }
                 shared.opening.out.send(EngineEvent::Block(block)).await?;
             }
-            let ended = current.conversation.prompt(prompt, cancel).await;
-            shared.checked(&current, ended).await
+            let answer = current.conversation.prompt(prompt, cancel);
+            drop(next);
+            shared.checked(&current, answer.await).await
         })
     }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 use tokio::sync::oneshot;
 
+use crate::engine::prompt::PromptOrder;
 use crate::engine::{
     AttachOutcome, AttachReason, Block, BoxFuture, Called, Cancel, CloseReason, Conversation,
     EngineError, EngineEvent, Opening, Prompt, PromptEnd, SessionConfig, StopReason,
@@ -15,7 +16,7 @@ use crate::record::Kind;
 use crate::sys::lock;
 
 use super::hand_over::{self, HandOver};
-use super::live::{LiveSession, PromptOrder, TurnOutcome};
+use super::live::{LiveSession, TurnOutcome};
 use super::restore::Strategy;
 use crate::engine::agent::Policy;
 use crate::engine::agent::members::of_session;
@@ -30,17 +31,17 @@ pub(in crate::engine::agent) struct AgentSession(Arc<AgentSessionInner>);
 
 #[derive(Debug)]
 pub(super) struct AgentSessionInner {
-    pub(in crate::engine::agent) agent: Arc<Agent>,
-    pub(in crate::engine::agent) policy: Policy,
-    pub(in crate::engine::agent) opening: Opening,
-    pub(in crate::engine::agent) config: Mutex<SessionConfig>,
+    pub(super) agent: Arc<Agent>,
+    pub(super) policy: Policy,
+    pub(super) opening: Opening,
+    pub(super) config: Mutex<SessionConfig>,
     /// Held while the session is attached.
     pub(super) attaching: tokio::sync::Mutex<()>,
-    pub(in crate::engine::agent) live: Mutex<Option<LiveSession>>,
-    pub(in crate::engine::agent) settings: Arc<Mutex<AgentSettings>>,
+    pub(super) live: Mutex<Option<LiveSession>>,
+    pub(super) settings: Arc<Mutex<AgentSettings>>,
     /// The agent's session id that was used last, for sessions without a log.
     pub(super) last_id: Mutex<Option<String>>,
-    pub(in crate::engine::agent) order: PromptOrder,
+    pub(super) order: PromptOrder,
 }
 
 impl AgentSession {
@@ -217,7 +218,7 @@ impl Conversation for AgentSession {
 
 impl AgentSessionInner {
     /// The session, if it is open in the running agent.
-    pub(in crate::engine::agent) fn live(&self) -> Option<LiveSession> {
+    pub(super) fn live(&self) -> Option<LiveSession> {
         let live = lock(&self.live).clone();
         live.filter(|live| !live.connection.life.is_dead())
     }

@@ -29,52 +29,32 @@ use crate::engine::agent::wire::extensions::{for_agent, for_client};
 /// A session that is open in the running agent.
 #[derive(Clone, Debug)]
 pub(super) struct LiveSession {
-    pub(in crate::engine::agent) connection: Arc<AgentConnection>,
+    pub(super) connection: Arc<AgentConnection>,
     /// The agent's name.
-    pub(in crate::engine::agent) agent: String,
+    pub(super) agent: String,
     /// The agent's session id.
-    pub(in crate::engine::agent) session_id: String,
-    pub(in crate::engine::agent) route: Arc<SessionRoute>,
+    pub(super) session_id: String,
+    pub(super) route: Arc<SessionRoute>,
     /// The agent's response when it opened the session.
-    pub(in crate::engine::agent) answer: String,
+    pub(super) answer: String,
     /// The workspace that was requested then, as [`key`] returns it.
-    pub(in crate::engine::agent) key: String,
-    pub(in crate::engine::agent) turns: Arc<Mutex<PromptCounts>>,
+    pub(super) key: String,
+    pub(super) turns: Arc<Mutex<PromptCounts>>,
     /// How the agent has opened it.
-    pub(in crate::engine::agent) how: RestoreMethod,
+    pub(super) how: RestoreMethod,
     /// Whether the agent claims to have the conversation, and nothing has proved it yet.
     pub(super) unproven: Arc<AtomicBool>,
     /// The briefing that the next prompt is sent with, if it is.
-    pub(in crate::engine::agent) hand_over: Option<HandOver>,
+    pub(super) hand_over: Option<HandOver>,
 }
 
 /// The prompts that were sent, counted.
 #[derive(Debug, Default)]
 pub(super) struct PromptCounts {
-    pub(in crate::engine::agent) running: usize,
+    pub(super) running: usize,
     sent: u64,
     /// The last one that was cancelled: `session/cancel` is about all before it.
     cancelled: u64,
-}
-
-/// Keeps prompts in order if one has to wait until the session is attached.
-#[derive(Debug, Default)]
-pub(super) struct PromptOrder(Mutex<Option<oneshot::Receiver<()>>>);
-
-impl PromptOrder {
-    /// Resolves when the previous prompt was sent or failed; `None` if that is the case.
-    pub(in crate::engine::agent) fn before(&self) -> Option<oneshot::Receiver<()>> {
-        let mut before = lock(&self.0).take()?;
-        let waits = before.try_recv() == Err(oneshot::error::TryRecvError::Empty);
-        waits.then_some(before)
-    }
-
-    /// The next prompt waits until this is dropped.
-    pub(in crate::engine::agent) fn next(&self) -> oneshot::Sender<()> {
-        let (next, sent) = oneshot::channel();
-        *lock(&self.0) = Some(sent);
-        next
-    }
 }
 
 /// A prompt that was sent.
@@ -109,11 +89,7 @@ impl LiveSession {
     }
 
     /// Sends a prompt, with `context` before what the user sent.
-    pub(in crate::engine::agent) fn prompt(
-        &self,
-        prompt: &Prompt,
-        context: Option<&str>,
-    ) -> SentPrompt {
+    pub(super) fn prompt(&self, prompt: &Prompt, context: Option<&str>) -> SentPrompt {
         let message_id = prompt.message_id.clone();
         let (is_end, decided) = oneshot::channel();
         let own = prompt.params.as_str();
@@ -160,7 +136,7 @@ impl LiveSession {
 
     /// Waits for the end of a turn. `unproven` says whether a turn in which nothing is shown would mean
     /// that the agent does not know the session.
-    pub(in crate::engine::agent) async fn turn(
+    pub(super) async fn turn(
         &self,
         sent: SentPrompt,
         unproven: bool,
@@ -290,12 +266,7 @@ impl LiveSession {
 
     /// Sends a request about the session. `ids` has the id of the message that the user may say with
     /// it.
-    pub(in crate::engine::agent) fn call(
-        &self,
-        method: &str,
-        params: &str,
-        ids: &dyn Ids,
-    ) -> AgentCall {
+    pub(super) fn call(&self, method: &str, params: &str, ids: &dyn Ids) -> AgentCall {
         let forwarded = self.with_agent_ids(method, params);
         if method != method::STEERING {
             return self.connection.request(method, &forwarded);
@@ -323,7 +294,7 @@ impl LiveSession {
 
 /// The workspace and the system prompt of a request, by which it is decided whether an open session must
 /// be reopened.
-pub(in crate::engine::agent) fn key(params: &str) -> String {
+pub(super) fn key(params: &str) -> String {
     let part = |name: &str| match text_member(params, name) {
         None | Some("null" | "[]") => "",
         Some(value) => value,
