@@ -94,6 +94,8 @@ fn one(server: &mut Server, events: &mut Vec<Value>, stream: &TcpStream) -> std:
             None => ("202 Accepted", JSON, String::new()),
         },
         "DELETE" if request.has_events => ("200 OK", JSON, String::new()),
+        // As a server answers that knows nothing of other streams.
+        "GET" if request.has_events => ("404 Not Found", JSON, String::new()),
         _ => ("405 Method Not Allowed", JSON, String::new()),
     };
     let challenge = if request.key.is_empty() {

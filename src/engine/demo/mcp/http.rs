@@ -139,7 +139,14 @@ impl HttpTransport {
 
 impl HttpServer {
     async fn exchange(&self, line: String) -> Result<(), RequestError> {
-        let response = self.post(line).await?;
+        let response = self.post(line).await;
+        if response
+            .as_ref()
+            .is_err_and(|why| *why == RequestError::Closed)
+        {
+            self.peer.close();
+        }
+        let response = response?;
         if let Some(session) = response.headers().get(SESSION) {
             self.session.get_or_init(|| session.clone());
         }
@@ -201,8 +208,7 @@ impl HttpServer {
             return Err(RequestError::failed("it requires authentication"));
         }
         if status == StatusCode::NOT_FOUND && session.is_some() {
-            // The server has forgotten the session.
-            self.peer.close();
+            // The server has forgotten the session, or has no stream of events.
             return Err(RequestError::Closed);
         }
         if is_of_type(&response, JSON)
