@@ -73,7 +73,9 @@ impl Logged {
                 }
                 // What came with a replay only is in the log until what was seen next.
                 let next = seen.peek().map(|(_, next)| *next);
-                if next == Some(&Event::Replayed) {
+                // What a turn that fails was not sent by then may come late.
+                let fails = matches!(next, Some(Event::End(Err(error))) if is_storage(error));
+                if fails || next == Some(&Event::Replayed) {
                     continue;
                 }
                 while let Some(((Kind::Update, payload), rest)) = records.split_first()
