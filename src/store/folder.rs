@@ -12,7 +12,9 @@ use super::context::StoreContext;
 use super::files::Files;
 use super::header;
 use super::log::Log;
-use super::medium::{Durability, Holder, StoreError, Sync, Trashed, place};
+#[cfg(feature = "store-postgres")]
+use super::medium::place;
+use super::medium::{Durability, Holder, StoreError, Sync, Trashed};
 #[cfg(feature = "store-postgres")]
 use super::postgres::{self, Postgres};
 use super::reader::{LogReader, PositionedRecord};

@@ -1,7 +1,8 @@
 //! Logs as rows in PostgreSQL. `docs/postgres.md` describes the tables.
 //!
 //! A log is its blocks in their order. What a writer appends is there as a whole or not at all, and
-//! only if its claim still counts: see `claims.rs` and `schema.sql`.
+//! only if its claim still counts: `claims.rs` makes claims, and functions in the newest `version_N.sql`
+//! compare them.
 
 mod address;
 mod claims;
