@@ -1,4 +1,4 @@
-//! What a tool answers, or why it does not.
+//! The answer of a tool, or the reason why a call has no answer.
 
 use serde_json::Value;
 
@@ -9,6 +9,6 @@ pub(super) struct ToolAnswer {
     pub(super) object: Value,
 }
 
-/// Why a tool does not answer, for the model.
+/// The reason for which a tool does not answer, for the model.
 #[derive(Debug)]
 pub(super) struct Refused(pub(super) String);

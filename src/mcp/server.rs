@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::index::Catalog;
 use crate::json::{self, Members};
+use crate::protocol::MCP_VERSIONS;
 use crate::protocol::error::{
     INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_VERSION, error_json,
 };
@@ -24,13 +25,10 @@ use crate::transport::{LINE_LIMIT, MessageForm, Outcome};
 use super::scope::{Scope, Sessions};
 use super::tools;
 
-/// The versions of MCP that begin with `initialize`, newest first.
-const INITIALIZED: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
-
 /// The version without `initialize`: each request names it.
 const NAMED: &str = "2026-07-28";
 
-/// Where a request names its version.
+/// The member of `_meta` with a request's version.
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 
 /// How many calls may run at once.
@@ -45,7 +43,7 @@ pub async fn serve(
     input: impl AsyncRead + Send + Unpin + 'static,
     mut output: impl AsyncWrite + Send + Unpin + 'static,
 ) -> io::Result<()> {
-    let mut server = Server {
+    let mut server = ToolServer {
         sessions: Arc::new(Sessions {
             catalog: Catalog::with_tools(store.clone(), tools.clone()),
             store,
@@ -84,11 +82,11 @@ pub async fn serve(
 }
 
 /// The server of one client.
-struct Server {
+struct ToolServer {
     sessions: Arc<Sessions>,
     /// The calls that are running.
     calls: JoinSet<AnsweredCall>,
-    /// What cancels them, by their ids.
+    /// The tokens that cancel them, by their ids.
     cancel: BTreeMap<String, CancellationToken>,
 }
 
@@ -102,13 +100,13 @@ struct ToolCallParams {
     arguments: Option<Value>,
 }
 
-impl Drop for Server {
+impl Drop for ToolServer {
     fn drop(&mut self) {
         self.cancel.values().for_each(CancellationToken::cancel);
     }
 }
 
-impl Server {
+impl ToolServer {
     /// Handles a message. Returns the line to answer, if it is answered at once.
     fn handle(&mut self, message: Message) -> Option<String> {
         match message {
@@ -132,7 +130,7 @@ impl Server {
         let version = meta.and_then(|meta| json::string_member(meta, VERSION));
         if let Some(version) = &version
             && version != NAMED
-            && !INITIALIZED.contains(&&**version)
+            && !MCP_VERSIONS.contains(&&**version)
         {
             let data = json!({ "requested": version, "supported": supported() });
             let error = error_json(UNSUPPORTED_VERSION, "unsupported protocol version");
@@ -159,9 +157,9 @@ impl Server {
 
     fn initialize(&self, params: &str) -> Value {
         let asked = json::string_member(params, "protocolVersion").unwrap_or_default();
-        let version = INITIALIZED.into_iter().find(|version| *version == asked);
+        let version = MCP_VERSIONS.into_iter().find(|version| *version == asked);
         json!({
-            "protocolVersion": version.unwrap_or(INITIALIZED[0]),
+            "protocolVersion": version.unwrap_or(MCP_VERSIONS[0]),
             "capabilities": { "tools": {} },
             "serverInfo": info(),
             "instructions": tools::instructions(&self.sessions.scope),
@@ -221,7 +219,7 @@ fn complete(mut result: Members, is_named: bool) -> String {
 }
 
 fn supported() -> Vec<&'static str> {
-    [&INITIALIZED[..], &[NAMED]].concat()
+    [&MCP_VERSIONS[..], &[NAMED]].concat()
 }
 
 fn info() -> Value {

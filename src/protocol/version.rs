@@ -1,4 +1,7 @@
-//! The versions of the protocol.
+//! The versions of the protocol, and those of MCP.
+
+/// The versions of MCP that begin with `initialize`, newest first.
+pub const MCP_VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
 /// The version of the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -26,9 +26,8 @@ pub enum InputLine {
 pub struct LineSplitter {
     limit: usize,
     line: Vec<u8>,
+    /// How many bytes of the line there were, kept or not.
     len: u64,
-    /// Whether a line has begun, which may be empty.
-    begun: bool,
 }
 
 impl LineSplitter {
@@ -38,13 +37,11 @@ impl LineSplitter {
             limit,
             line: Vec::new(),
             len: 0,
-            begun: false,
         }
     }
 
     /// Takes bytes up to the end of the line. Returns how many, and the line if it is complete.
     pub fn take(&mut self, bytes: &[u8]) -> (usize, Option<InputLine>) {
-        self.begun |= !bytes.is_empty();
         let end = memchr::memchr(b'\n', bytes);
         let part = &bytes[..end.unwrap_or(bytes.len())];
         self.len += part.len() as u64;
@@ -59,22 +56,24 @@ impl LineSplitter {
             self.line.shrink_to_fit();
         }
         match end {
-            Some(end) => (end + 1, self.finish()),
+            Some(end) => (end + 1, Some(self.end())),
             None => (bytes.len(), None),
         }
     }
 
-    /// The line that has begun; at the end of input, it lacks its line break.
+    /// The line that has begun, if the input ends without its line break.
     pub fn finish(&mut self) -> Option<InputLine> {
-        let (line, len) = (
-            std::mem::take(&mut self.line),
-            std::mem::take(&mut self.len),
-        );
-        std::mem::take(&mut self.begun).then_some(if len <= self.limit as u64 {
+        (self.len > 0).then(|| self.end())
+    }
+
+    fn end(&mut self) -> InputLine {
+        let line = std::mem::take(&mut self.line);
+        let len = std::mem::take(&mut self.len);
+        if len <= self.limit as u64 {
             InputLine::Whole(line)
         } else {
             InputLine::TooLong { start: line, len }
-        })
+        }
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn serve(mut server: Server, file: &str) {
     }
 }
 
-/// What is read of a request.
+/// A request, as far as it is read.
 #[derive(Default)]
 struct Request {
     line: String,

@@ -1,6 +1,8 @@
 //! A connection with one MCP server, from `initialize` to its end.
 
 use std::pin::Pin;
+#[cfg(feature = "mcp-http")]
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -9,6 +11,7 @@ use tokio::time::timeout;
 
 use crate::engine::upstream::Patience;
 use crate::json;
+use crate::protocol::MCP_VERSIONS;
 use crate::transport::OutgoingRequest;
 use crate::transport::message::{notification_line, request_line};
 
@@ -17,10 +20,6 @@ use super::http::HttpTransport;
 use super::peer::{McpPeer, RequestError, ToolProgress, result};
 use super::stdio::StdioTransport;
 use super::tools::McpTools;
-
-/// The versions of MCP that are spoken, the preferred one first. Later ones have no `initialize`, which
-/// nearly every server still requires.
-const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
 /// The reason if a server ended before the handshake was complete.
 const ENDED: &str = "it ended before it had answered `initialize`";
@@ -52,7 +51,7 @@ pub(super) struct McpConnection {
 pub(super) enum McpTransport {
     Stdio(StdioTransport),
     #[cfg(feature = "mcp-http")]
-    Http(HttpTransport),
+    Http(Arc<HttpTransport>),
 }
 
 impl McpConnection {
@@ -78,18 +77,19 @@ impl McpConnection {
         Err(format!("{why} ({})", connection.exit_reason().await))
     }
 
+    /// Agrees on a version that begins with `initialize`: nearly every server still requires one.
     async fn initialize(&mut self) -> Result<(), RequestError> {
         let client =
             json!({ "name": env!("CARGO_PKG_NAME"), "version": env!("CARGO_PKG_VERSION") });
         let params = json!({
-            "protocolVersion": VERSIONS[0],
+            "protocolVersion": MCP_VERSIONS[0],
             "capabilities": {},
             "clientInfo": client,
         });
         let answer = self.request("initialize", &params).await?;
         let invalid = || RequestError::failed("its response to `initialize` is invalid");
         let version = json::string_member(&answer, "protocolVersion").ok_or_else(invalid)?;
-        if !VERSIONS.contains(&&*version) {
+        if !MCP_VERSIONS.contains(&&*version) {
             let why = "it supports no version of MCP that rejoin supports";
             return Err(RequestError::failed(why));
         }

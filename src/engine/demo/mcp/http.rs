@@ -42,15 +42,12 @@ const LAST_EVENT: &str = "last-event-id";
 const EVENTS: &str = "text/event-stream";
 const JSON: &str = "application/json";
 
-/// A server that is reached over HTTP. Clones share it.
-#[derive(Clone, Debug)]
-pub(super) struct HttpTransport(Arc<HttpServer>);
-
+/// A server that is reached over HTTP.
 #[derive(Debug)]
-struct HttpServer {
+pub(super) struct HttpTransport {
     client: Client,
     url: String,
-    /// What the user wants to be sent.
+    /// The headers that the user has configured.
     headers: HeaderMap,
     /// The server's name for the session.
     session: OnceLock<HeaderValue>,
@@ -65,7 +62,7 @@ impl HttpTransport {
         url: &str,
         headers: &[(String, String)],
         peer: &McpPeer,
-    ) -> Result<Self, String> {
+    ) -> Result<Arc<Self>, String> {
         let mut named = HeaderMap::new();
         for (name, value) in headers {
             let wrong = |what| format!("the {what} of the header `{}` is invalid", name.trim());
@@ -84,40 +81,35 @@ impl HttpTransport {
             .redirect(Policy::custom(follow))
             .build()
             .map_err(|_| "the HTTP client cannot be set up".to_owned())?;
-        Ok(Self(Arc::new(HttpServer {
+        Ok(Arc::new(Self {
             client,
             url: url.to_owned(),
             headers: named,
             session: OnceLock::new(),
             version: OnceLock::new(),
             peer: peer.clone(),
-        })))
+        }))
     }
 
     /// Sets the version of the protocol that was agreed on.
     pub(super) fn set_version(&self, version: &str) {
         if let Ok(version) = HeaderValue::from_str(version) {
-            self.0.version.set(version).ok();
+            self.version.set(version).ok();
         }
     }
 
     /// Sends a request and reads what is answered, until the caller has the response. Otherwise returns
     /// why no response comes.
     pub(super) async fn exchange(&self, line: String) -> RequestError {
-        match self.0.exchange(line).await {
+        match self.exchanged(line).await {
             Ok(()) => RequestError::failed("the connection was lost"),
             Err(why) => why,
         }
     }
 
-    /// Sends a notification.
-    pub(super) async fn notify(&self, line: String) -> Result<(), RequestError> {
-        self.0.accepted(line).await
-    }
-
     /// Reads what the server asks by itself, if it has a stream for that, until the connection ends.
-    pub(super) fn listen(&self) {
-        let server = self.0.clone();
+    pub(super) fn listen(self: &Arc<Self>) {
+        let server = self.clone();
         let ended = server.peer.ended.clone();
         tokio::spawn(ended.run_until_cancelled_owned(async move {
             let listens = async { server.read(server.get(None).await?, true).await };
@@ -129,24 +121,19 @@ impl HttpTransport {
 
     /// Ends the session.
     pub(super) async fn end(&self) {
-        self.0.peer.close();
-        if self.0.session.get().is_some() {
-            let request = self.0.client.delete(&self.0.url);
-            timeout(LEAVES, self.0.send(request, JSON)).await.ok();
+        self.peer.close();
+        if self.session.get().is_some() {
+            let request = self.client.delete(&self.url);
+            timeout(LEAVES, self.send(request, JSON)).await.ok();
         }
     }
-}
 
-impl HttpServer {
-    async fn exchange(&self, line: String) -> Result<(), RequestError> {
-        let response = self.post(line).await;
-        if response
-            .as_ref()
-            .is_err_and(|why| *why == RequestError::Closed)
-        {
-            self.peer.close();
-        }
-        let response = response?;
+    async fn exchanged(&self, line: String) -> Result<(), RequestError> {
+        let response = self.post(line).await.inspect_err(|why| {
+            if *why == RequestError::Closed {
+                self.peer.close();
+            }
+        })?;
         if let Some(session) = response.headers().get(SESSION) {
             self.session.get_or_init(|| session.clone());
         }
@@ -162,8 +149,8 @@ impl HttpServer {
         Err(RequestError::failed("its response is invalid"))
     }
 
-    /// Sends a message that gets no response.
-    async fn accepted(&self, line: String) -> Result<(), RequestError> {
+    /// Sends a message that gets no response: a notification, or an answer of ours.
+    pub(super) async fn notify(&self, line: String) -> Result<(), RequestError> {
         let accepted = timeout(ACCEPTS, self.post(line)).await;
         let late = || RequestError::failed("it did not answer in time");
         accepted.map_err(|_| late())?.map(drop)
@@ -245,7 +232,7 @@ impl HttpServer {
     async fn receive(&self, message: InputLine) {
         if let Some(answer) = self.peer.receive(message) {
             // A server that does not take the answer does not get it.
-            self.accepted(answer).await.ok();
+            self.notify(answer).await.ok();
         }
     }
 }
@@ -360,7 +347,7 @@ fn follow(attempt: Attempt<'_>) -> reqwest::redirect::Action {
     }
 }
 
-/// Why a request has failed. Errors of the HTTP client quote URLs, so only their kind is reported.
+/// The reason for which a request has failed. Errors of the HTTP client quote URLs, so only their kind is reported.
 fn in_words(error: &reqwest::Error) -> RequestError {
     if error.is_timeout() {
         return RequestError::failed("it did not answer in time");

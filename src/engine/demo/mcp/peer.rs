@@ -23,7 +23,7 @@ const WAITING: usize = 16;
 /// How many characters of a server's error message are quoted.
 const QUOTED: usize = 500;
 
-/// What is known of one server: our requests that it has not answered, and whether it is there. Clones
+/// The state of one server: our requests that it has not answered, and whether it is there. Clones
 /// share it.
 #[derive(Clone, Debug)]
 pub(super) struct McpPeer {
@@ -33,7 +33,7 @@ pub(super) struct McpPeer {
     pub(super) ended: CancellationToken,
 }
 
-/// Why a request has no result.
+/// The reason for which a request has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RequestError {
     /// The connection has ended.
