@@ -13,6 +13,9 @@ use super::reply::Reply;
 use super::request::{Leaving, Request};
 use crate::store::LogReader;
 
+/// The size of a command in a mailbox, roughly, in bytes: it counts in the flow of a connection.
+pub(super) const COMMAND: usize = 512;
+
 /// A message to the task of a session.
 #[derive(Debug)]
 pub(super) enum Command {

@@ -93,7 +93,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Its name, if it has sent that.
+    /// The name of the client, if it has sent one.
     pub fn name(&self) -> Option<&str> {
         let identity = self.identity.as_ref()?;
         Some(&identity.name)

@@ -11,14 +11,11 @@ use crate::engine::SessionConfig;
 use crate::sys::waiter::Waiter;
 use crate::sys::{SessionId, blocking, lock};
 
-use super::command::{Command, Mailbox, UnreadEnds};
+use super::command::{COMMAND, Command, Mailbox, UnreadEnds};
 use super::reply::{Busy, Reply};
 use super::request::{Leaving, Request};
 use super::task::SessionTask;
 use super::{Client, Deps};
-
-/// The size of a command in a mailbox, roughly, in bytes.
-const COMMAND: usize = 512;
 
 /// How long a session may take before what comes after it no longer waits.
 const HELD_UP: Duration = Duration::from_secs(1);
@@ -79,9 +76,9 @@ impl Registry {
     /// The registry of the same sessions, for this client.
     #[must_use]
     pub fn for_client(&self, client: Client) -> Self {
-        if let Some(identity) = &client.identity {
+        if let Some(name) = client.name() {
             // The first one counts, as with `initialize`.
-            self.shared.client_name.set(identity.name.clone()).ok();
+            self.shared.client_name.set(name.to_owned()).ok();
         }
         let (shared, client) = (self.shared.clone(), Arc::new(client));
         Self { shared, client }

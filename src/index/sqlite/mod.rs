@@ -26,8 +26,8 @@ use crate::record::AgentSessionId;
 use crate::sys::{SessionId, Sys, lock};
 
 use super::backend::{
-    BeforeChange, CatalogBackend, FoundPage, ListError, Listed, LocatedSession, PIECES_OF_SESSION,
-    READ_AT_ONCE, Ranking, RowWindow, TextLocation,
+    BeforeChange, CatalogBackend, FoundPage, ListError, Listed, LocatedSession, READ_AT_ONCE,
+    Ranking, RowWindow, TextLocation,
 };
 use super::filter::Filter;
 use super::logs::Logs;
@@ -271,7 +271,6 @@ impl SqliteCatalog {
         filter: &Filter,
         admits: &dyn Fn(&Listed) -> bool,
     ) -> Result<Vec<Option<LocatedSession>>, ListError> {
-        let most = PIECES_OF_SESSION;
         let located = self.database.read(|tx| {
             let located = rows.iter().map(|ranked| {
                 let row = session_rows::by_number(tx, ranked.number, filter, &self.tools)?;
@@ -279,11 +278,11 @@ impl SqliteCatalog {
                 let Some(session) = session else {
                     return Ok(None);
                 };
-                let mut pieces = ranked.pieces.clone();
-                if pieces.is_empty() {
-                    pieces = word_rows::pieces(tx, ranked.number, search, fields, most)?;
-                }
-                pieces.truncate(most);
+                let pieces = if ranked.pieces.is_empty() {
+                    &word_rows::pieces(tx, ranked.number, search, fields)?
+                } else {
+                    &ranked.pieces
+                };
                 let places = pieces.iter().map(|piece| word_rows::place(tx, *piece));
                 let places = places.filter_map(rusqlite::Result::transpose);
                 let places = places.collect::<rusqlite::Result<Vec<_>>>()?;

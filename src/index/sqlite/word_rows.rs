@@ -14,7 +14,7 @@ use crate::sys::SessionId;
 
 use super::erase_words;
 use super::session_rows::{self, CatalogRow, FoundRows};
-use crate::index::backend::{RANKED, TextLocation, WEIGHTS};
+use crate::index::backend::{PIECES_OF_SESSION, RANKED, TextLocation, WEIGHTS};
 use crate::index::kept_text;
 use crate::index::logs::Texts;
 use crate::index::search::{Search, Term};
@@ -219,7 +219,8 @@ fn with_all(
 pub(super) struct RankedRow {
     /// The number of its row.
     pub(super) number: i64,
-    /// Its pieces that have some of the words, best first; empty if they were not looked up.
+    /// The best of its pieces that have some of the words, as many as are shown, best first; empty if they
+    /// were not looked up.
     pub(super) pieces: Vec<i64>,
 }
 
@@ -255,7 +256,8 @@ pub(super) fn ranked(
         let number = piece >> PIECE_BITS;
         let place = *places.entry(number).or_insert(sessions.len());
         match sessions.get_mut(place) {
-            Some(session) => session.pieces.push(piece),
+            Some(session) if session.pieces.len() < PIECES_OF_SESSION => session.pieces.push(piece),
+            Some(_) => {}
             None => sessions.push(RankedRow {
                 number,
                 pieces: vec![piece],
@@ -285,20 +287,19 @@ fn newest(tx: &Transaction<'_>, found: &[i64], most: usize) -> Result<Vec<i64>> 
     numbers.take(most).collect()
 }
 
-/// The pieces of a session that have some words of a search, at most `most`.
+/// The pieces of a session that have some words of a search, as many as are shown.
 pub(super) fn pieces(
     tx: &Transaction<'_>,
     number: i64,
     search: &Search,
     fields: &[Field],
-    most: usize,
 ) -> Result<Vec<i64>> {
     let mut matching =
         tx.prepare_cached("SELECT rowid FROM words WHERE words MATCH ? AND rowid BETWEEN ? AND ?")?;
     let (first, last) = (piece(number, 0), piece(number.wrapping_add(1), -1));
     let any = any(&expressions(search, fields));
     let pieces = matching.query_map(params![any, first, last], |row| row.get(0))?;
-    pieces.take(most).collect()
+    pieces.take(PIECES_OF_SESSION).collect()
 }
 
 /// An expression of the index's query language for each word of a search.

@@ -1,7 +1,7 @@
 //! The ways to serve a request: an answer at once, an answer later, or a request to a session.
 
 use crate::engine::BoxFuture;
-use crate::protocol::method::{SESSION_PROMPT, UNSTABLE};
+use crate::protocol::method::{NOT_FOUND_AS_RESOURCE, SESSION_PROMPT};
 use crate::server::error::{self, Error, ErrorForm};
 use crate::session::{Registry, Reply, Request as SessionRequest};
 use crate::sys::SessionId;
@@ -131,7 +131,7 @@ struct Answering {
 
 impl Answering {
     fn new(context: &ConnectionContext, request: IncomingRequest) -> Self {
-        let is_unstable = UNSTABLE.contains(&request.method.as_str());
+        let is_unstable = NOT_FOUND_AS_RESOURCE.contains(&request.method.as_str());
         Self {
             responder: request.responder,
             form: context.error_form(),

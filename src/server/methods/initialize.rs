@@ -112,10 +112,8 @@ pub(in crate::server) async fn initialize(
 ) -> bool {
     let version = context.version();
     let deps = context.deps();
-    if let (Some(store), Some(identity)) =
-        (&deps.library.store, &context.registry().client().identity)
-    {
-        store.serves(&identity.name);
+    if let (Some(store), Some(name)) = (&deps.library.store, context.registry().client().name()) {
+        store.serves(name);
     }
     let own = own_result(deps, version);
     // So that the end of the process waits for it.

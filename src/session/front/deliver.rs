@@ -37,11 +37,7 @@ impl Delivery<'_> {
     /// The front learns what has become of the log.
     pub(in crate::session) fn note_log(&mut self) {
         let changes = self.owner.take_log_changes();
-        let is_grown = changes.appended.is_some();
         self.front.log_changed(changes, self.owner.log_end());
-        if is_grown {
-            self.front.grown();
-        }
     }
 
     /// Makes sure that this process may append to the log. The client is sent what it missed, and that a
@@ -265,7 +261,7 @@ impl Delivery<'_> {
 
     /// Shows what the session is doing, as far as this process can know: that it does nothing here does
     /// not say that no turn runs in another process.
-    pub(in crate::session) async fn show_state(&mut self, phase: Phase) {
+    async fn show_state(&mut self, phase: Phase) {
         if !self.front.screen.view.has_state() {
             return;
         }
@@ -393,17 +389,13 @@ impl Delivery<'_> {
         }
     }
 
-    /// Whether any process has the session open, as far as can be seen.
-    fn is_open_anywhere(&self) -> bool {
-        self.front.deps.library.is_open(&self.owner.id)
-    }
-
     async fn follow_elsewhere(&mut self, grown: bool) {
         let Some(shown) = self.front.follow().await else {
             return;
         };
         // A process that was killed has appended no end.
-        let running = shown.is_in_turn && (grown || self.is_open_anywhere());
+        let is_open = || self.front.deps.library.is_open(&self.owner.id);
+        let running = shown.is_in_turn && (grown || is_open());
         let session = self.owner.session.as_mut();
         let Some(LogAccess::Shared(elsewhere)) = session.map(|session| &mut session.log) else {
             return;

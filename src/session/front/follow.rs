@@ -25,7 +25,7 @@ use super::playback::Playback;
 const CHECK: Duration = Duration::from_secs(1);
 
 /// A session that is followed.
-pub(in crate::session) struct Following {
+pub(super) struct Following {
     /// Notified when the log may have grown.
     grown: Arc<Notify>,
     /// Whether `grown` is notified, so that the log needs not be looked at now and then.
@@ -41,7 +41,7 @@ pub(in crate::session) struct Following {
 
 /// Why a log is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::session) enum Followed {
+pub(super) enum Followed {
     /// This process has the session open, and is notified when another one takes it over.
     Own,
     /// Another process has the session open.
@@ -68,7 +68,7 @@ pub(in crate::session) enum FrontEvent {
 }
 
 /// What was shown of a session that another process has.
-pub(in crate::session) struct Shown {
+pub(super) struct Shown {
     /// Whether a turn is open.
     pub(in crate::session) is_in_turn: bool,
     /// The payload of the last end of a turn.
@@ -164,7 +164,7 @@ impl Front {
     }
 
     /// The log that this process has was appended to.
-    pub(in crate::session) fn grown(&self) {
+    pub(super) fn grown(&self) {
         if let Some(following) = &self.following
             && following.what == Followed::Behind
         {
@@ -192,7 +192,7 @@ impl Front {
     }
 
     /// Shows what another process has appended. `None` if nothing could be read.
-    pub(in crate::session) async fn follow(&mut self) -> Option<Shown> {
+    pub(super) async fn follow(&mut self) -> Option<Shown> {
         let store = self.deps.library.store.clone()?;
         self.following.as_ref()?;
         let shown = self.screen.position;
@@ -217,7 +217,7 @@ impl Front {
     }
 
     /// Begins to show a client that is behind what comes next in the log, on a thread of its own.
-    pub(in crate::session) fn read_on(&mut self) {
+    pub(super) fn read_on(&mut self) {
         let (Some(store), Some(following)) = (self.deps.library.store.clone(), &self.following)
         else {
             return;

@@ -68,7 +68,7 @@ pub(in crate::session) struct ReplayStart {
 }
 
 impl ClientLoad {
-    pub(in crate::session) fn is_none(&self) -> bool {
+    pub(super) fn is_none(&self) -> bool {
         matches!(self, Self::None)
     }
 
@@ -206,7 +206,7 @@ impl Front {
 
     /// Begins to replay what was logged since the replay began, up to `end`, and then snapshots. `title` is
     /// that of a session whose first turn was interrupted, with its time.
-    pub(in crate::session) fn catch_up(
+    pub(super) fn catch_up(
         &mut self,
         end: Option<u64>,
         title: Option<(String, String)>,
@@ -253,7 +253,7 @@ impl Front {
 }
 
 /// The refusal of what a replay that has panicked was to do.
-pub(in crate::session) fn failed() -> Refusal {
+pub(super) fn failed() -> Refusal {
     Refusal::Storage("the replay failed unexpectedly".to_owned())
 }
 

@@ -49,11 +49,11 @@ pub(super) struct Front {
     pub(super) screen: ClientScreen,
     pub(super) load: ClientLoad,
     /// If the client reads the log as it grows.
-    pub(super) following: Option<Following>,
+    following: Option<Following>,
     pub(super) held: Held,
     /// The prompts that the client has sent, as long as it may be shown them again.
-    pub(super) own_prompts: HashSet<String>,
-    pub(super) relays: Relays,
+    own_prompts: HashSet<String>,
+    relays: Relays,
     guards: Guards,
 }
 
@@ -102,7 +102,7 @@ pub(super) struct ShownPrompt {
 }
 
 /// The engine's requests that the client was sent and has not answered.
-pub(super) struct Relays {
+struct Relays {
     open: usize,
     /// Withdraws them.
     withdrawal: CancellationToken,
@@ -122,7 +122,7 @@ struct Guards {
 
 impl Held {
     /// The state to show in the place of this one, if a turn has ended during a load.
-    pub(super) fn state_after_load(&mut self, phase: Phase) -> Phase {
+    fn state_after_load(&mut self, phase: Phase) -> Phase {
         match self.ended.take() {
             Some(ended) if phase.is_idle() => ended,
             _ => phase,
@@ -169,7 +169,7 @@ impl Front {
     }
 
     /// Whether what is for the client has to wait, since it is not shown what is appended.
-    pub(super) fn holds(&self) -> bool {
+    fn holds(&self) -> bool {
         self.held.is_loading || self.screen.is_behind
     }
 
@@ -189,7 +189,7 @@ impl Front {
     }
 
     /// Keeps something until the client has been shown the log to its end, `end`.
-    pub(super) fn hold(&mut self, outgoing: Outgoing, end: u64) {
+    fn hold(&mut self, outgoing: Outgoing, end: u64) {
         let end = match outgoing {
             // A client that reads the log finds what the session is doing in it.
             Outgoing::State(_) if self.screen.is_behind => return,
@@ -209,7 +209,7 @@ impl Front {
     }
 
     /// What the client gets next of what was held, with how far it must have been shown the log.
-    pub(super) fn next_held(&mut self) -> Option<(u64, Outgoing)> {
+    fn next_held(&mut self) -> Option<(u64, Outgoing)> {
         let (end, _) = self.held.queue.front()?;
         let waits = self.held.is_loading || (self.screen.is_behind && *end > self.screen.position);
         if waits {
@@ -220,7 +220,7 @@ impl Front {
     }
 
     /// What became of the log: a part that needs not be shown was appended, or it was read again.
-    pub(super) fn log_changed(&mut self, changes: LogChanges, end: Option<u64>) {
+    fn log_changed(&mut self, changes: LogChanges, end: Option<u64>) {
         let screen = &mut self.screen;
         if let (Some(reading), Some(end)) = (changes.read_again, end) {
             screen.is_of_others |= reading == LogReread::TakenOver && screen.position < end;
@@ -231,23 +231,22 @@ impl Front {
                 screen.position.min(end)
             };
         }
-        if let Some(appended) = changes.appended
-            && appended.start == screen.position
-            && self.load.is_none()
-            && !screen.is_behind
-        {
-            screen.position = appended.end;
+        if let Some(appended) = changes.appended {
+            if appended.start == screen.position && self.load.is_none() && !screen.is_behind {
+                screen.position = appended.end;
+            }
+            self.grown();
         }
     }
 
     /// The log was opened: the client counts as having been shown it to its end.
-    pub(super) fn begin_at(&mut self, end: u64) {
+    fn begin_at(&mut self, end: u64) {
         self.screen.position = end;
         self.screen.is_of_others = false;
     }
 
     /// Shows a block that was just appended, at this place in the log, or all that the client has missed.
-    pub(super) async fn show(&mut self, block: &Block, at: Range<u64>, end: Option<u64>) {
+    async fn show(&mut self, block: &Block, at: Range<u64>, end: Option<u64>) {
         if self.holds() || !self.load.is_none() {
             // The log has it.
             return;
@@ -262,7 +261,7 @@ impl Front {
 
     /// Whether the log, which ends at `end`, has records that the client was not shown, and that no
     /// replay will reach.
-    pub(super) fn has_missed(&self, end: Option<u64>) -> bool {
+    fn has_missed(&self, end: Option<u64>) -> bool {
         self.load.is_none()
             && !self.screen.is_behind
             && end.is_some_and(|end| self.screen.position < end)
@@ -270,7 +269,7 @@ impl Front {
 
     /// Shows the records up to `end` that the client was not shown, as they would have been shown when
     /// they were appended.
-    pub(super) async fn send_missed(&mut self, end: Option<u64>) -> Result<(), Refusal> {
+    async fn send_missed(&mut self, end: Option<u64>) -> Result<(), Refusal> {
         let (true, Some(end), Some(store)) =
             (self.has_missed(end), end, self.deps.library.store.clone())
         else {
@@ -316,7 +315,7 @@ impl Front {
     }
 
     /// A replay for a client that has seen a part of the session. Nothing cancels it.
-    pub(super) fn rest(&self) -> Playback {
+    fn rest(&self) -> Playback {
         let policy = self.deps.replay;
         Playback::new(
             &self.screen.client_id,
@@ -329,7 +328,7 @@ impl Front {
     }
 
     /// Announces the available commands to a client to which no answer says them.
-    pub(super) async fn show_commands(&mut self, commands: Option<String>) {
+    async fn show_commands(&mut self, commands: Option<String>) {
         if self.screen.view.announces_commands()
             && let Some(commands) = commands
         {
@@ -343,7 +342,7 @@ impl Front {
 
     /// Shows a prompt: to a client of version 2 its own and those of others, to one of version 1 those
     /// of others.
-    pub(super) async fn show_prompt(&mut self, shown: ShownPrompt) {
+    async fn show_prompt(&mut self, shown: ShownPrompt) {
         let ShownPrompt {
             prompt,
             by,
@@ -378,7 +377,7 @@ impl Front {
     }
 
     /// Answers a request of the client: what is sent from now on follows the answer.
-    pub(super) fn answer(&mut self, reply: Reply, result: Result<Done, Refusal>, note: AnswerNote) {
+    fn answer(&mut self, reply: Reply, result: Result<Done, Refusal>, note: AnswerNote) {
         let is_accepted = matches!(result, Ok(Done::Accepted(_)));
         let busy = reply.send(result.map(|done| note.answer(done)));
         if is_accepted {
@@ -398,7 +397,7 @@ impl Front {
 
     /// Sends the client a request of an engine, in the form of the client's version. Does not wait for the
     /// response.
-    pub(super) async fn ask(&mut self, question: ClientQuestion) {
+    async fn ask(&mut self, question: ClientQuestion) {
         if question.withdrawal.is_withdrawn() {
             return;
         }

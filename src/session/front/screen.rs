@@ -29,10 +29,10 @@ pub(in crate::session) struct ClientScreen {
     /// How the client sees the session.
     pub(in crate::session) view: ClientView,
     /// How far in the log the client has been shown, in bytes.
-    pub(in crate::session) position: u64,
+    pub(super) position: u64,
     /// Whether another process wrote what follows in the log. It is then shown with its prompts, which
     /// the client has not seen either.
-    pub(in crate::session) is_of_others: bool,
+    pub(super) is_of_others: bool,
     /// The lines that are being sent.
     line: Vec<u8>,
     /// Whether other clients have the session open, so that this one must not hold it up.
@@ -76,7 +76,7 @@ impl ClientScreen {
     }
 
     /// Shows a payload in the form that the client sees live. If it is in the log, it begins at `start`.
-    pub(in crate::session) async fn show(&mut self, kind: Kind, payload: &str, start: Option<u64>) {
+    pub(super) async fn show(&mut self, kind: Kind, payload: &str, start: Option<u64>) {
         self.line.clear();
         live_record_line(&self.client_id, kind, payload, &mut self.line);
         self.put_lines(start).await;
@@ -102,7 +102,7 @@ impl ClientScreen {
 
     /// Shows a prompt to a client of version 2: its own, or that of another client, by its name. Its
     /// record begins at `start` in the log.
-    pub(in crate::session) async fn show_user_message(
+    pub(super) async fn show_user_message(
         &mut self,
         prompt: &Prompt,
         by: Option<&str>,
@@ -124,7 +124,7 @@ impl ClientScreen {
     }
 
     /// Shows what the session is doing. `is_interrupted` says whether its last turn was.
-    pub(in crate::session) async fn show_state(&mut self, phase: &Phase, is_interrupted: bool) {
+    pub(super) async fn show_state(&mut self, phase: &Phase, is_interrupted: bool) {
         let mut params = phase.params();
         if is_interrupted && *phase == Phase::Idle(None) {
             // Nothing else says why the history ends there.

@@ -15,15 +15,13 @@ use crate::sys::socket::Closer;
 use crate::transport::{ClientConnection, Outcome, OutgoingRequest, Responder};
 
 use super::message::{self, Answer, Attached, Passed, STOPPED};
-use crate::session::command::Command;
+use crate::session::command::{COMMAND, Command};
 use crate::session::outcome::Refusal;
 use crate::session::reply::Reply;
 use crate::session::request::Request;
 
 /// How long a client may hold up the other clients of its session.
 pub(in crate::session) const PATIENCE: Duration = Duration::from_millis(250);
-/// The size that a message counts with in the flow of a connection, in bytes.
-const COMMAND: usize = 512;
 /// How long a client may take to read what it was sent before its link ends.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 

@@ -23,17 +23,6 @@ impl<R> Machine<R> {
         self.lifecycle.is_being_created()
     }
 
-    /// Whether a replay begins when the engine has attached: until then nothing is sent.
-    pub fn is_replay_due(&self) -> bool {
-        matches!(
-            self.lifecycle,
-            Lifecycle::Attaching {
-                request: AttachRequest::BeforeReplay,
-                ..
-            }
-        )
-    }
-
     /// The engine has attached, or has failed to.
     pub fn attached(&mut self, result: AttachResult) -> Batch<R> {
         let was_open = self.lifecycle.was_open();

@@ -283,6 +283,7 @@ impl Owner {
         Ok(())
     }
 }
+
 /// Has the agent delete its sessions. Does not wait.
 fn delete_at_agent(agent: &dyn Upstream, ids: Vec<String>) {
     for id in ids {

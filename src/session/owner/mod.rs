@@ -347,18 +347,11 @@ impl Owner {
         })
     }
 
-    /// Whether this process has the log locked, so that fronts may attach.
-    pub(super) fn owns(&self) -> bool {
-        let session = self.session.as_ref();
-        session.is_some_and(|session| {
-            matches!(session.log, LogAccess::Own(_) | LogAccess::Failed(Some(_)))
-        })
-    }
-
     /// Lets fronts find the task with this mailbox while it owns the session.
     pub(super) fn publish(&mut self, task: &mpsc::WeakUnboundedSender<Command>) {
         let owners = &self.deps.library.owners;
-        match (self.owns(), self.fronts.owner) {
+        // Fronts may attach while this process has the log locked.
+        match (self.log_end().is_some(), self.fronts.owner) {
             (true, None) => {
                 let number = owners.add(&self.id, task.clone());
                 self.fronts.owner = Some(number);

@@ -35,35 +35,35 @@ pub(in crate::session) struct OpenSession {
     pub(in crate::session) log: LogAccess,
     pub(in crate::session) conversation: Arc<dyn Conversation>,
     /// The engine's events.
-    pub(in crate::session) events: mpsc::Receiver<EngineEvent>,
+    pub(super) events: mpsc::Receiver<EngineEvent>,
     /// Events that came while the session was being created. They come before the others.
-    pub(in crate::session) early: VecDeque<EngineEvent>,
-    pub(in crate::session) history: Arc<SessionHistory>,
+    pub(super) early: VecDeque<EngineEvent>,
+    pub(super) history: Arc<SessionHistory>,
     /// The workspace, and whatever else the client asked for.
-    pub(in crate::session) config: SessionConfig,
+    pub(super) config: SessionConfig,
     /// The workspace according to the log.
-    pub(in crate::session) recorded: Workspace,
+    pub(super) recorded: Workspace,
     /// The catalog's entry.
     pub(in crate::session) summary: Summary,
     /// The title that a client has given the session.
-    pub(in crate::session) client_title: Option<String>,
+    pub(super) client_title: Option<String>,
     /// The update with the title that was made here, until the agent names the session.
-    pub(in crate::session) own_title: Option<String>,
-    pub(in crate::session) damage: Arc<[DamageReport]>,
+    pub(super) own_title: Option<String>,
+    pub(super) damage: Arc<[DamageReport]>,
     /// The record of the agent's session id, until it is logged.
-    pub(in crate::session) agent_session_id: Option<String>,
+    pub(super) agent_session_id: Option<String>,
     /// Whether the client may still have to be sent the agent's latest id of the session.
-    pub(in crate::session) has_new_alias: bool,
+    pub(super) has_new_alias: bool,
     /// Whether the agent has just reported ids of its own, without those that only we know.
-    pub(in crate::session) has_reported_aliases: bool,
+    pub(super) has_reported_aliases: bool,
     /// The part of the log that was appended last, in bytes.
-    pub(in crate::session) last_appended: Range<u64>,
+    pub(super) last_appended: Range<u64>,
     /// What became of the log since the front of this task was last notified of it.
-    pub(in crate::session) changes: LogChanges,
+    pub(super) changes: LogChanges,
     /// When this process last logged a part of the conversation.
-    pub(in crate::session) active_at: Option<Timestamp>,
+    pub(super) active_at: Option<Timestamp>,
     /// Whether another program has put another file in the place of the log.
-    pub(in crate::session) is_replaced: bool,
+    pub(super) is_replaced: bool,
 }
 
 /// What became of the log of an open session, for those who read it.
@@ -161,14 +161,14 @@ impl OpenSession {
         (log, scan): (LogAccess, Scan),
         origin: Option<String>,
     ) -> Self {
-        let mut session = Self::new(id, deps, client, config, Summary::of(&scan), origin);
+        let mut session = Self::new(id, deps, client, config, Summary::default(), origin);
         session.log = log;
         session.read(scan);
         session
     }
 
     /// The log was read.
-    pub(in crate::session) fn read(&mut self, scan: Scan) {
+    pub(super) fn read(&mut self, scan: Scan) {
         self.history.reset(&scan);
         self.summary = Summary::of(&scan);
         self.client_title = scan.titles.set().map(str::to_owned);
@@ -179,7 +179,7 @@ impl OpenSession {
     /// The next request to the client while the session is being created: the engine may need the
     /// response for that. Other events are kept for later, and so are requests of subagents, which the
     /// client does not know yet.
-    pub(in crate::session) async fn early_request(&mut self) -> EngineEvent {
+    pub(super) async fn early_request(&mut self) -> EngineEvent {
         while self.early.len() < EARLY {
             match self.events.recv().await {
                 Some(EngineEvent::Ask(request)) if request.session.is_some() => {
@@ -262,7 +262,7 @@ impl OpenSession {
     }
 
     /// Where the prompt that was just appended begins, in bytes, if there is a log.
-    pub(in crate::session) fn prompt_offset(&self) -> Option<u64> {
+    pub(super) fn prompt_offset(&self) -> Option<u64> {
         matches!(self.log, LogAccess::Own(_)).then_some(self.last_appended.start)
     }
 
@@ -275,7 +275,7 @@ impl OpenSession {
     }
 
     /// A write has failed.
-    pub(in crate::session) fn failed_to_append(&mut self, error: &StoreError) {
+    pub(super) fn failed_to_append(&mut self, error: &StoreError) {
         let log = match mem::replace(&mut self.log, LogAccess::Failed(None)) {
             LogAccess::Own(log) => Some(log),
             _ => None,

@@ -230,9 +230,9 @@ impl SessionTask {
 
     /// Handles a message, or keeps it until it is known who owns the session.
     async fn accept(&mut self, command: Command) -> Batch<Reply> {
-        let (command, batch) = self.other.hold(command);
-        let Some(command) = command else {
-            return batch;
+        let command = match self.other.hold(command) {
+            Ok(command) => command,
+            Err(batch) => return batch,
         };
         if self.other.holds_requests() {
             return self.command(command);
@@ -240,8 +240,8 @@ impl SessionTask {
         if self.may_open(&command) {
             self.follow_tool().await;
         }
-        if self.waits_for_release(&command) {
-            self.wait_for_release(command);
+        if let Some(store) = self.waits_for_release(&command) {
+            self.wait_for_release(store, command);
         } else if self.other.needs_owner(&command) {
             self.search_for(command);
         } else if self.owner.session.is_none()

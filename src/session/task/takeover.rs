@@ -54,7 +54,8 @@ pub(super) struct OtherOwner {
     /// Whether the session was stopped on purpose, so that it is not taken over before the client
     /// requests something.
     rests: bool,
-    /// Messages that wait until it is known who owns the session.
+    /// Messages that wait until it is known who owns the session, or until a process that is ending has
+    /// released it.
     waiting: VecDeque<Command>,
     /// What has come from the owner before the end of the search that has found it.
     early: VecDeque<(u64, FromOwner)>,
@@ -143,17 +144,18 @@ impl OtherOwner {
         self.passing > 0 || !self.waiting.is_empty() || self.search.is_some()
     }
 
-    /// Whether requests wait until it is known who owns the session.
+    /// Whether requests wait until it is known who owns the session, or until it is released.
     pub(super) fn holds_requests(&self) -> bool {
         let search = self.search.as_ref();
         search.is_some_and(|search| !matches!(search.then, Then::Attach(_)))
     }
 
-    /// Keeps a message that comes while it is not known who owns the session. Returns one that is served at
-    /// once, or the answer to a prompt that waits here and is withdrawn.
-    pub(super) fn hold(&mut self, command: Command) -> (Option<Command>, Batch<Reply>) {
+    /// Keeps a message that comes while it is not known who owns the session, or while it is released.
+    /// Returns one that is served at once. Otherwise, the effects are the answer to a prompt that waits
+    /// here and is withdrawn.
+    pub(super) fn hold(&mut self, command: Command) -> Result<Command, Batch<Reply>> {
         let Some(search) = self.search.as_ref().filter(|_| self.holds_requests()) else {
-            return (Some(command), Vec::new());
+            return Ok(command);
         };
         let waits_for_all = matches!(search.then, Then::Open);
         if command.hurries()
@@ -167,7 +169,7 @@ impl OtherOwner {
         let waits = match &command {
             Command::Request(Request::WithdrawPrompt(id), _) => {
                 if let Some(reply) = self.take_waiting_prompt(id) {
-                    return (None, vec![Effect::Answer(reply, Err(Refusal::Cancelled))]);
+                    return Err(vec![Effect::Answer(reply, Err(Refusal::Cancelled))]);
                 }
                 false
             }
@@ -184,10 +186,10 @@ impl OtherOwner {
             _ => true,
         };
         if !waits {
-            return (Some(command), Vec::new());
+            return Ok(command);
         }
         self.waiting.push_back(command);
-        (None, Vec::new())
+        Err(Vec::new())
     }
 
     /// Takes a prompt out that waits here. Returns its reply.
@@ -198,12 +200,6 @@ impl OtherOwner {
             Some(Command::Request(Request::Prompt { reply, .. }, _)) => Some(reply),
             _ => None,
         }
-    }
-
-    /// Whether the owner is looked for before the engine attaches.
-    pub(super) fn is_attaching(&self) -> bool {
-        let search = self.search.as_ref();
-        search.is_some_and(|search| matches!(search.then, Then::Attach(_)))
     }
 
     /// Whether a request is to look for the owner first: the session was stopped on purpose, or the owner
@@ -288,7 +284,9 @@ impl OtherOwner {
 
     /// Has something end early: a search, if the engine was to attach after it.
     pub(super) fn cancel(&self, work: &Work) {
-        if let (Work::Attach, true, Some(search)) = (work, self.is_attaching(), &self.search) {
+        if let (Work::Attach, Some(search)) = (work, &self.search)
+            && matches!(search.then, Then::Attach(_))
+        {
             search.hurry.cancel();
         }
     }
@@ -361,12 +359,12 @@ impl SessionTask {
         self.spawn_search(check, until, then);
     }
 
-    /// Whether a request locks the log, which a process that is ending still has locked.
-    pub(super) fn waits_for_release(&self, command: &Command) -> bool {
-        let (Command::Request(request, _), Some(store)) = (command, &self.deps.library.store)
-        else {
-            return false;
+    /// The store, if a request locks the log, which a process that is ending still has locked.
+    pub(super) fn waits_for_release(&self, command: &Command) -> Option<Store> {
+        let Command::Request(request, _) = command else {
+            return None;
         };
+        let store = self.deps.library.store.as_ref()?;
         let session = self.owner.session.as_ref();
         let is_locked = session.is_some_and(|session| !session.is_unlocked());
         let locks = match request {
@@ -377,14 +375,12 @@ impl SessionTask {
             }
             _ => false,
         };
-        locks && blocking(|| store.is_being_released(&self.owner.id))
+        let waits = locks && blocking(|| store.is_being_released(&self.owner.id));
+        waits.then(|| store.clone())
     }
 
     /// Keeps a request until a process that is ending has released the session.
-    pub(super) fn wait_for_release(&mut self, command: Command) {
-        let Some(store) = self.deps.library.store.clone() else {
-            return;
-        };
+    pub(super) fn wait_for_release(&mut self, store: Store, command: Command) {
         self.other.waiting.push_back(command);
         let released = released(store, self.owner.id.clone());
         let released = async {
@@ -465,7 +461,7 @@ impl SessionTask {
         self.perform(batch).await;
         let mut waiting = mem::take(&mut self.other.waiting);
         if let Some(command) = waiting.pop_front() {
-            // The owner was looked for.
+            // The owner was looked for, or has released the session.
             let batch = self.command(command);
             self.perform(batch).await;
         }
