@@ -130,7 +130,7 @@ impl BriefingCall {
         };
         let mut clip = Clip::new(self.most);
         clip.push_escaped(text);
-        shown(&clip)
+        clip.shown()
     }
 
     fn content(&mut self, content: &str) {
@@ -199,7 +199,7 @@ impl BriefingCall {
         for (path, change) in self.changes.iter().filter(|(_, change)| !change.is_empty()) {
             details.push((format!("a change of {path}"), change.clone()));
         }
-        let result = shown(&self.result).or_else(|| shown(&self.terminal));
+        let result = (self.result.shown()).or_else(|| self.terminal.shown());
         let result = result.or_else(|| self.output.clone()).unwrap_or_default();
         if !result.is_empty() {
             details.push(("its result".to_owned(), result));
@@ -263,15 +263,6 @@ impl BriefingCall {
         let changes = (self.changes.iter()).flat_map(|(path, change)| [path, change]);
         let results = self.result.len() + self.terminal.len();
         texts.chain(changes).map(String::len).sum::<usize>() + results
-    }
-}
-
-/// A result with its gap; `None` if it is empty.
-pub(super) fn shown(clip: &Clip) -> Option<String> {
-    match clip.parts() {
-        ("", 0, _) => None,
-        (text, 0, _) => Some(text.to_owned()),
-        (head, left_out, tail) => Some(format!("{head}\n… {left_out} bytes …\n{tail}")),
     }
 }
 

@@ -28,6 +28,15 @@ impl Clip {
         }
     }
 
+    /// The text with its gap; `None` if it is empty.
+    pub(super) fn shown(&self) -> Option<String> {
+        match self.parts() {
+            ("", 0, _) => None,
+            (text, 0, _) => Some(text.to_owned()),
+            (head, left_out, tail) => Some(format!("{head}\n… {left_out} bytes …\n{tail}")),
+        }
+    }
+
     /// How many bytes are kept.
     pub(super) fn len(&self) -> usize {
         self.head.len() + self.tail.len()

@@ -7,7 +7,7 @@ use crate::conversation::{CallEntry, ChunkEntry, Entry, TurnContent, TurnEnding,
 use crate::protocol::Role;
 use crate::text::shortened;
 
-use super::call::{BriefingCall, shown};
+use super::call::BriefingCall;
 use super::steps::{Step, Trail};
 use super::text::{Clip, block_name, block_text};
 
@@ -30,7 +30,8 @@ const WORDS_OF_END: usize = 320;
 #[derive(Clone, Debug)]
 pub(super) enum Item {
     Text(Clip),
-    /// A description of a block that is not text.
+    /// A description of a block that is not text, or, behind the name of its kind, a text that is no part
+    /// of a message.
     Block(String),
     Call(Box<BriefingCall>),
 }
@@ -251,7 +252,7 @@ impl BriefingTurn {
                 None => said.push(&block_name(&block)),
             }
         }
-        self.push(Item::Block(shown(&said).unwrap_or_default()));
+        self.push(Item::Block(said.shown().unwrap_or_default()));
     }
 
     /// Begins a tool call, or updates one.

@@ -80,7 +80,7 @@ impl<'a> ChunkEntry<'a> {
         })
     }
 
-    /// Its content blocks as JSON text: at most one of a message.
+    /// The content blocks as JSON text: one of a chunk as the protocol has it.
     pub fn blocks(&self) -> impl Iterator<Item = Cow<'a, str>> {
         self.text.blocks(self.update)
     }

@@ -101,8 +101,8 @@ pub const TERMINAL_KILL: &str = "terminal/kill";
 /// Frees a terminal.
 pub const TERMINAL_RELEASE: &str = "terminal/release";
 
-/// Unstable methods that say of a session that is not found what the protocol says of any resource.
-pub const UNSTABLE: [&str; 7] = [
+/// Methods that answer for a session that is not found with the protocol's code for any resource.
+pub const NOT_FOUND_AS_RESOURCE: [&str; 7] = [
     SESSION_ARCHIVE,
     SESSION_UNARCHIVE,
     SESSION_SET_TITLE,

@@ -1,4 +1,5 @@
-//! The definitions of the Agent Client Protocol itself: its names, error codes and versions.
+//! The definitions of the Agent Client Protocol itself: its names, error codes and versions, and the
+//! versions of MCP, on which it builds.
 
 mod client_view;
 pub mod cursor;
@@ -16,4 +17,4 @@ mod version;
 pub use client_view::{ClientView, EngineCall};
 pub use id_set::{Id, IdSet};
 pub use update::{Role, UpdateClass, UpdateKind, UpdateParts, UpdateText};
-pub use version::ProtocolVersion;
+pub use version::{MCP_VERSIONS, ProtocolVersion};

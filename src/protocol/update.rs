@@ -300,14 +300,6 @@ impl Role {
         }
     }
 
-    /// The role of a whole message of version 2, by the name of its update.
-    pub fn of_message(name: &str) -> Option<Self> {
-        match UpdateKind::of_name(name.as_bytes()) {
-            UpdateKind::Message(role) => Some(role),
-            _ => None,
-        }
-    }
-
     /// The name of the update with a chunk of this role.
     pub fn chunk(self) -> &'static str {
         UpdateKind::Chunk(self).name()

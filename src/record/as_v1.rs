@@ -187,11 +187,10 @@ pub fn snapshot_of(kind: Kind, payload: &str) -> Option<String> {
     if kind != Kind::UpdateV2 {
         return None;
     }
-    let is_snapshot = |name: &[u8]| UpdateKind::of_name(name).is_snapshot();
     if let Some(rest) = payload.as_bytes().strip_prefix(PLAIN)
         && let Some(end) = memchr::memchr2(b'"', b'\\', rest)
         && rest[end] == b'"'
-        && !is_snapshot(&rest[..end])
+        && !UpdateKind::of_name(&rest[..end]).is_snapshot()
     {
         return None;
     }

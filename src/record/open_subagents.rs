@@ -9,7 +9,7 @@ use super::subagents::{
 };
 use super::{Kind, Record};
 use crate::json;
-use crate::protocol::{Id, IdSet, update};
+use crate::protocol::{Id, IdSet, UpdateKind};
 
 /// How many subagents at rest are known, at least: those that were announced last.
 const KEPT: usize = 256;
@@ -84,7 +84,7 @@ impl OpenSubagents {
         };
         subagent.calls.update(payload);
         let update = json::text_member(payload, "update").unwrap_or_default();
-        if update::name(update.as_bytes()).as_deref() == Some(b"state_update") {
+        if UpdateKind::of(update.as_bytes()) == UpdateKind::SessionState {
             let state = json::string_member(update, "state");
             subagent.is_active = state.is_some_and(|state| is_active(SubagentForm::Stable, &state));
         }

@@ -79,20 +79,13 @@ impl Snapshots {
     }
 
     fn add_older(&self, update: &[u8], out: &mut Vec<u8>) -> Option<()> {
-        let held = self
-            .held
-            .iter()
-            .find(|held| held.name == UpdateKind::SessionInfo.name().as_bytes())?;
+        let name = UpdateKind::SessionInfo.name().as_bytes();
+        let held = self.held.iter().find(|held| held.name == name)?;
         let params = json::member(&held.line, 0, "params")?;
         let older = json::member(&held.line, params.start, "update")?;
         let older = &held.line[older];
-        if older
-            .windows(UpdateKind::SessionInfo.name().len())
-            .all(|name| name != UpdateKind::SessionInfo.name().as_bytes())
-        {
-            // The older update was truncated to a placeholder.
-            return None;
-        }
+        // An older update that was truncated to a placeholder has no name.
+        memchr::memmem::find(older, name)?;
         let mut known = json::members(update, 0)?;
         while known.member().is_some() {}
         let close = known.end()? - 1;

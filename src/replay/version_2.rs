@@ -71,7 +71,7 @@ impl Replay {
     fn native_update(&mut self, at: &str, update: &[u8], params: Option<&[u8]>, out: &mut Vec<u8>) {
         let kind = match UpdateKind::of(update) {
             // What the session is doing now is not part of its history.
-            UpdateKind::SessionState => UpdateKind::Notice,
+            UpdateKind::SessionState => return self.pending.flush(out),
             UpdateKind::ToolCallContent => UpdateKind::ToolCallUpdate,
             kind => kind,
         };
