@@ -226,7 +226,7 @@ fn filter(wanted: &str) -> String {
             Err(_) => filter.push(part.to_owned()),
         }
     }
-    // Libraries that log whole messages and addresses, which may hold secrets, at any level.
+    // A library that logs whole messages and addresses, which may hold secrets, at any level.
     filter.push("reqwest=off".to_owned());
     filter.join(",")
 }

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use crate::engine::upstream::{InitializeOutcome, Introduction, Patience};
 use crate::engine::{BoxFuture, Caller, Clients, EngineError};
-use crate::json::text_member;
+use crate::json::{text_member, with_members};
 use crate::protocol::{Id, IdSet, method};
 use crate::sys::lock;
 use crate::transport::ClientConnection;
@@ -22,7 +22,6 @@ use super::process::transport::AgentSource;
 use super::wire::connection::AgentConnection;
 use super::wire::extensions::{for_agent, for_client};
 use super::wire::intake;
-use crate::json::with_members;
 
 /// The target of log lines that are on stderr in any case, since they say why nothing happens.
 pub const FOR_PEOPLE: &str = "rejoin::notice";

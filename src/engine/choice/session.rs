@@ -120,8 +120,7 @@ impl Conversation for ChoiceSession {
         Box::pin(async move {
             let turn = async {
                 if let Some(before) = before {
-                    // The result does not matter: the prompt before may have been sent or not.
-                    before.await.ok();
+                    before.await;
                 }
                 shared.turns.clone().read_owned().await
             };

@@ -179,6 +179,9 @@ fn not_a_pause(command: DemoCommand, rest: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+
     use super::*;
 
     #[test]
@@ -187,30 +190,9 @@ mod tests {
         assert_eq!(file_uri("C:/a"), "file:///C:/a");
     }
 
-    fn decode(base64: &str) -> Vec<u8> {
-        let digits = base64.trim_end_matches('=').bytes().map(|byte| match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => panic!("{byte} is no digit of Base64"),
-        });
-        let (mut bytes, mut bits, mut held) = (Vec::new(), 0_u32, 0);
-        for digit in digits {
-            bits = bits << 6 | u32::from(digit);
-            held += 6;
-            if held >= 8 {
-                held -= 8;
-                bytes.push((bits >> held) as u8);
-            }
-        }
-        bytes
-    }
-
     #[test]
     fn the_image_is_a_complete_png_file() {
-        let file = decode(RING);
+        let file = STANDARD.decode(RING).unwrap();
         let mut left = file.strip_prefix(b"\x89PNG\r\n\x1a\n").unwrap();
         let mut kinds = Vec::new();
         while let Some((length, rest)) = left.split_first_chunk::<4>() {

@@ -87,8 +87,7 @@ impl<'a> Payload<'a> {
 
     /// Whether the update is a report of the agent's state, in version 2.
     pub(in crate::engine::agent) fn is_state(&self) -> bool {
-        let name = self.fields.name.and_then(|name| name.body(&self.text));
-        name == Some("state_update")
+        self.kind() == Some(UpdateKind::SessionState)
     }
 
     /// Whether readers of a log recognize it as an update.
@@ -99,9 +98,14 @@ impl<'a> Payload<'a> {
 
     /// The session of the subagent that the update is about.
     pub(in crate::engine::agent) fn subagent(&self) -> Option<String> {
-        let name = self.fields.name?.body(&self.text)?;
-        let is_about_one = name == UpdateKind::Subagent.name();
+        let is_about_one = self.kind() == Some(UpdateKind::Subagent);
         is_about_one.then(|| announced(self.update()))?
+    }
+
+    /// The kind by which the update is recognized at once; none if its name has escapes.
+    pub(in crate::engine::agent) fn kind(&self) -> Option<UpdateKind> {
+        let name = self.fields.name?.body(&self.text)?;
+        Some(UpdateKind::of_name(name.as_bytes()))
     }
 
     /// The name of the update's kind in the protocol.

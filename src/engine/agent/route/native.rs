@@ -101,7 +101,7 @@ impl SessionRoute {
         } = &mut *state;
         let is_live = matches!(mode, RouteMode::Live | RouteMode::AfterReplay);
         let class = kind.class();
-        let is_snapshot = kind.is_snapshot();
+        let is_snapshot = class == UpdateClass::Snapshot;
         if is_live && !is_snapshot {
             if work.repeats_prompt(kind, payload.update()) {
                 return;

@@ -1,6 +1,7 @@
 //! Updates of subagents, and where updates refer to the session itself.
 
 use crate::engine::Block;
+use crate::protocol::UpdateKind;
 use crate::record::payload::parameters;
 use crate::record::{Kind, references, subagents};
 use crate::sys::lock;
@@ -27,7 +28,10 @@ impl SessionRoute {
         payload: &Payload<'_>,
     ) -> Option<Payload<'static>> {
         let name = payload.fields.name?.body(&payload.text)?;
-        if !matches!(name, "tool_call" | "tool_call_update" | "session_message") {
+        let kind = UpdateKind::of_name(name.as_bytes());
+        let names_sessions = kind.is_call() || !kind.session_members().is_empty();
+        // Subagents have ids of their own.
+        if !names_sessions || kind == UpdateKind::Subagent {
             return None;
         }
         let update = self.with_client_references(payload.update())?;

@@ -8,10 +8,8 @@ use std::borrow::Cow;
 use memchr::memmem;
 
 use crate::briefing::OPENINGS;
-use crate::json::{text_member, text_members};
+use crate::json::{text_member, text_members, with_members};
 use crate::record::title::named;
-
-use crate::json::with_members;
 
 /// How many characters of a briefing's opening, without white space, identify a title as derived
 /// from it.

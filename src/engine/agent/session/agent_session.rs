@@ -129,8 +129,7 @@ impl Conversation for AgentSession {
         let next = shared.order.next();
         Box::pin(async move {
             if let Some(before) = before {
-                // The result does not matter: the prompt before may have been sent or not.
-                before.await.ok();
+                before.await;
             }
             let ended = shared.prompt(prompt, Strategy::Any, cancel, next).await;
             ended.map_err(|error| shared.with_client_id(error))

@@ -6,12 +6,11 @@ use serde_json::json;
 use crate::briefing::{Briefing, BriefingBuilder};
 use crate::engine::known::title;
 use crate::engine::{EngineError, History};
-use crate::json::{string_member, text_member};
+use crate::json::{string_member, text_member, with_members};
 use crate::record::Kind;
 use crate::record::header::Implementation;
 
 use super::recall::how_to_get_more;
-use crate::json::with_members;
 
 /// How much of an agent's error is shown, in characters.
 const WORDS: usize = 200;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::engine::{Block, EngineError, SessionConfig};
-use crate::json::text_member;
+use crate::json::{text_member, with_members};
 use crate::protocol::method;
 use crate::sys::Ids;
 
@@ -14,7 +14,6 @@ use crate::engine::agent::members::with_session;
 use crate::engine::agent::route::{ImportedHistory, SessionRoute};
 use crate::engine::agent::wire::connection::AgentConnection;
 use crate::engine::agent::wire::list::{self, AgentListing};
-use crate::json::with_members;
 
 /// Opens a session that the agent created without rejoin, and returns its whole history. If the agent
 /// does not have the session, the error says so.

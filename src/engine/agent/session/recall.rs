@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::json::{string_member, text_elements, text_member};
+use crate::json::{string_member, text_elements, text_member, with_members};
 
 use crate::engine::agent::capabilities::Capabilities;
-use crate::json::with_members;
 
 /// The name of the server, unless the client has given another one that name.
 const NAME: &str = "rejoin";

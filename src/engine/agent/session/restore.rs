@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::engine::{EngineError, Outlet};
-use crate::json::{self, string_member, text_member};
+use crate::json::{self, string_member, text_member, with_members};
 use crate::protocol::method;
 use crate::sys::Ids;
 
@@ -25,7 +25,6 @@ use crate::engine::agent::route::settings::AgentSettings;
 use crate::engine::agent::shared_agent::Agent;
 use crate::engine::agent::wire::awaited::Awaited;
 use crate::engine::agent::wire::connection::{AgentConnection, timed_out};
-use crate::json::with_members;
 
 /// The outcome of continuing a session that the agent once had.
 #[derive(Debug)]

@@ -5,12 +5,11 @@
 
 use memchr::memmem;
 
-use crate::json::{text_member, with_strings};
+use crate::json::{text_member, with_members, with_strings};
 use crate::sys::lock;
 
 use super::routes::AgentRoutes;
 use crate::engine::agent::route::titles::Briefed;
-use crate::json::with_members;
 
 /// The name of a member that names a session.
 const SESSION_ID: &str = "sessionId";

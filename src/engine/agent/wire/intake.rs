@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::engine::{Block, Caller, EngineEvent, Question};
-use crate::json::text_member;
+use crate::json::{text_member, with_members};
 use crate::protocol::error::{INTERNAL_ERROR, error_json};
 use crate::protocol::method;
 use crate::transport::Outcome;
@@ -22,7 +22,6 @@ use crate::engine::agent::parse::{
     self, AgentMessage, MessageReader, NamedSession, Payload, read, session_of,
 };
 use crate::engine::agent::route::SessionRoute;
-use crate::json::with_members;
 
 /// How much is read at once, in bytes.
 const BLOCK: usize = 256 * 1024;
