@@ -1,7 +1,9 @@
 //! The `rejoin` command.
 
+mod cli;
+
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    rejoin::cli::run(std::env::args_os())
+    cli::run(std::env::args_os())
 }

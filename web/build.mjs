@@ -36,7 +36,9 @@ const PAGES = {
 };
 
 const template = await readFile(here("src/template.html"), "utf8");
-await mkdir(here("dist"), { recursive: true });
+// The program embeds them from the package that writes them.
+const pages = "../crates/rejoin-core/pages";
+await mkdir(here(pages), { recursive: true });
 for (const [name, noscript] of Object.entries(PAGES)) {
   const style = await bundle(`src/${name}.css`);
   const script = await bundle(`src/${name}.ts`);
@@ -56,6 +58,6 @@ for (const [name, noscript] of Object.entries(PAGES)) {
   ].join("; ");
   const parts = { policy, style, script, notice, noscript };
   const page = template.replace(/\{\{(\w+)\}\}/g, (_, part) => parts[part]);
-  await writeFile(here(`dist/${name}.html`), page);
-  console.log(`dist/${name}.html ${Buffer.byteLength(page)} bytes`);
+  await writeFile(here(`${pages}/${name}.html`), page);
+  console.log(`${name}.html ${Buffer.byteLength(page)} bytes`);
 }

@@ -58,9 +58,12 @@ def glibc_of(data: bytes) -> tuple[int, int] | None:
 
 
 def package() -> dict:
-    """The `[package]` table of Cargo.toml."""
+    """The `[package]` table of Cargo.toml, with what it has of the workspace."""
     with open(ROOT / "Cargo.toml", "rb") as file:
-        return tomllib.load(file)["package"]
+        manifest = tomllib.load(file)
+    shared = manifest["workspace"]["package"]
+    members = manifest["package"].items()
+    return {name: shared[name] if value == {"workspace": True} else value for name, value in members}
 
 
 def arguments(argv: list[str]) -> tuple[Path, Path]:

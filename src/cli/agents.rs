@@ -3,9 +3,9 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use crate::engine::agent::AgentNames;
-use crate::engine::known::{KnownAgent, known};
-use crate::sys::program::is_program;
+use rejoin::engine::agent::AgentNames;
+use rejoin::engine::known::{KnownAgent, known};
+use rejoin::sys::program::is_program;
 
 use super::programs::on_path;
 

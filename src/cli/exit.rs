@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::store::{Holder, StoreError};
+use rejoin::store::{Holder, StoreError};
 
 /// Success, also if there was nothing to show or the reader of the output has left.
 pub(super) const OK: u8 = 0;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-use crate::export::{self, Format, Options};
-use crate::redact::Redactor;
+use rejoin::export::{self, Format, Options};
+use rejoin::redact::Redactor;
 
 use super::exit::Failure;
 use super::global::Global;

@@ -15,7 +15,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
-use crate::sys::lock;
+use rejoin::sys::lock;
 
 /// How many bytes wait at most for a file or a reader that is slow. Lines beyond that are lost.
 const WAITING: usize = 256 * 1024;

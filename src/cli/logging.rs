@@ -11,7 +11,7 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::MakeWriterExt;
 
-use crate::engine::agent::FOR_PEOPLE;
+use rejoin::engine::agent::FOR_PEOPLE;
 
 use super::exit::Failure;
 use super::global::Global;

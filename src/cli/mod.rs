@@ -147,7 +147,7 @@ enum Serving {
 }
 
 /// Runs the command line and returns the exit code.
-pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let (parsed, arguments) = parse(arguments);
     let cli = match parsed {

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::export::{self, Format, Options};
-use crate::redact::Redactor;
-use crate::store::LogReader;
+use rejoin::export::{self, Format, Options};
+use rejoin::redact::Redactor;
+use rejoin::store::LogReader;
 
 use super::exit::Failure;
 use super::export::say_masked;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::sys::{SessionId, Sys, Timestamp, folders};
+use rejoin::sys::{SessionId, Sys, Timestamp, folders};
 
 use super::exit::Failure;
 

@@ -5,10 +5,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::store::Store;
-use crate::sys::lock;
-use crate::sys::socket::Closer;
-use crate::transport::stdio;
+use rejoin::store::Store;
+use rejoin::sys::lock;
+use rejoin::sys::socket::Closer;
+use rejoin::transport::stdio;
 
 use super::exit::{Failure, IN_USE};
 use super::socket::{self, HostConnection};

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use crate::sys::program::find;
+use rejoin::sys::program::find;
 
 use super::exit::Failure;
 
@@ -75,7 +75,7 @@ fn file_names(name: &str) -> Vec<String> {
 mod tests {
     use super::*;
     #[cfg(unix)]
-    use crate::sys::program::is_program;
+    use rejoin::sys::program::is_program;
 
     #[test]
     fn paths_that_do_not_stay_are_known() {

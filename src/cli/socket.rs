@@ -11,16 +11,16 @@ use std::time::{Duration, Instant};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::json::{string_member, text_member};
-use crate::server::control::{
+use rejoin::json::{string_member, text_member};
+use rejoin::server::control::{
     ALIVE, ANSWER, CONNECT, Connect, Connected, PROCESSES, ProcessDescription, STOP, StopRequest,
     Stopped,
 };
-use crate::session::link::message::text;
-use crate::store::{Holder, Store};
-use crate::sys::socket::{Closer, Stream};
-use crate::sys::{SessionId, boot};
-use crate::transport::message::request_line;
+use rejoin::session::link::message::text;
+use rejoin::store::{Holder, Store};
+use rejoin::sys::socket::{Closer, Stream};
+use rejoin::sys::{SessionId, boot};
+use rejoin::transport::message::request_line;
 
 use super::exit::{Failure, IN_USE, OUT_OF_REACH};
 

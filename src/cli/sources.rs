@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::sources::{LiveSources, SOURCES, Source, ToolFolders};
+use rejoin::sources::{LiveSources, SOURCES, Source, ToolFolders};
 
 use super::exit::Failure;
 use super::global::Global;

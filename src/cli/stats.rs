@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::engine::known::title;
-use crate::export::stats_page;
-use crate::history::long_before;
-use crate::history::stats::{Groups, Numbers, Stats, TurnStats};
-use crate::store::StoreError;
-use crate::sys::{SessionId, grouped, in_parallel, lock};
+use rejoin::engine::known::title;
+use rejoin::export::stats_page;
+use rejoin::history::long_before;
+use rejoin::history::stats::{Groups, Numbers, Stats, TurnStats};
+use rejoin::store::StoreError;
+use rejoin::sys::{SessionId, grouped, in_parallel, lock};
 
 use super::exit::Failure;
 use super::global::Global;

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use crate::index::Catalog;
+use rejoin::index::Catalog;
 #[cfg(feature = "store-postgres")]
-use crate::store::Rights;
-use crate::store::place::{is_address, shown};
-use crate::store::{Copied, Durability, Store, StoreError, Trashed};
-use crate::sys::{SessionId, Sys, Zone};
+use rejoin::store::Rights;
+use rejoin::store::place::{is_address, shown};
+use rejoin::store::{Copied, Durability, Store, StoreError, Trashed};
+use rejoin::sys::{SessionId, Sys, Zone};
 
 use super::exit::Failure;
 use super::global::Global;

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::engine::process::Launch;
-use crate::store::{Store, place};
-use crate::sys::environment::keep_private;
-use crate::sys::{Sys, folders};
+use rejoin::engine::process::Launch;
+use rejoin::store::{Store, place};
+use rejoin::sys::environment::keep_private;
+use rejoin::sys::{Sys, folders};
 
 use super::exit::Failure;
 use super::global::Global;

@@ -9,7 +9,8 @@ from pathlib import Path
 
 archives = Path(sys.argv[1])
 with open("Cargo.toml", "rb") as file:
-    package = tomllib.load(file)["package"]
+    manifest = tomllib.load(file)
+package = {**manifest["package"], **manifest["workspace"]["package"]}
 with open("dist-workspace.toml", "rb") as file:
     targets = tomllib.load(file)["dist"]["targets"]
 manifest = subprocess.run(

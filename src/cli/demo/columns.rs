@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use crate::cli::exit::Failure;
 use crate::cli::term::{Output, cut, pad, printable};
-use crate::conversation::TranscriptEntry;
-use crate::protocol::Role;
+use rejoin::conversation::TranscriptEntry;
+use rejoin::protocol::Role;
 
 use super::verdict::ReplayComparison;
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::conversation::Transcript;
+use rejoin::conversation::Transcript;
 
 use super::exit::Failure;
 use super::term::{Output, PLAIN, StyledLine, printable, wrap};

@@ -7,8 +7,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::cli::exit::Failure;
-use crate::conversation::Transcript;
-use crate::sys::descriptors;
+use rejoin::conversation::Transcript;
+use rejoin::sys::descriptors;
 
 /// An agent that was started, with pipes to it.
 pub(super) struct Peer {

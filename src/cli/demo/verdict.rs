@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use crate::cli::exit::Failure;
-use crate::conversation::TranscriptEntry;
-use crate::protocol::Role;
+use rejoin::conversation::TranscriptEntry;
+use rejoin::protocol::Role;
 
 /// The result of comparing a replay with what was seen live.
 #[derive(Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ fn extends(shorter: &TranscriptEntry, longer: &TranscriptEntry) -> Option<usize>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conversation::Transcript;
+    use rejoin::conversation::Transcript;
 
     fn transcript(texts: &[&str]) -> Vec<TranscriptEntry> {
         let mut transcript = Transcript::default();

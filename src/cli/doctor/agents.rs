@@ -8,9 +8,9 @@ use tokio::task::JoinSet;
 use crate::cli::agents::installed;
 use crate::cli::exit::Failure;
 use crate::cli::term::{Look, busy};
-use crate::engine::agent::{Introduced, Program, probe};
-use crate::engine::known::KnownAgent;
-use crate::engine::process::Launch;
+use rejoin::engine::agent::{Introduced, Program, probe};
+use rejoin::engine::known::KnownAgent;
+use rejoin::engine::process::Launch;
 
 use super::finding::Finding;
 

@@ -9,7 +9,7 @@ use crate::cli::setup::{
     AgentCommand, AgentEntry, Document, Editor, EditorFolders, SettingsFile, has_twin,
 };
 use crate::cli::term::{Look, count};
-use crate::sys::program::is_program;
+use rejoin::sys::program::is_program;
 
 use super::finding::Finding;
 

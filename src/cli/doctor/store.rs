@@ -7,9 +7,9 @@ use crate::cli::exit::{ANOTHER, UNREACHABLE};
 use crate::cli::global::Global;
 use crate::cli::store_path;
 use crate::cli::term::{Look, count};
-use crate::store::{Durability, Store, StoreError, place};
-use crate::sys::file_system::{Special, free_bytes, special};
-use crate::sys::{SessionId, Sys, in_parallel};
+use rejoin::store::{Durability, Store, StoreError, place};
+use rejoin::sys::file_system::{Special, free_bytes, special};
+use rejoin::sys::{SessionId, Sys, in_parallel};
 
 use super::finding::Finding;
 

@@ -8,11 +8,11 @@ use std::path::Path;
 use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 
-use crate::index::Catalog;
-use crate::sources::import::{ImportError, ImportOutcome, Importer};
-use crate::sources::{FoundConversation, FoundConversations, SOURCES, Source, ToolFolders};
-use crate::store::{Durability, Store, StoreError};
-use crate::sys::{Sys, with_causes};
+use rejoin::index::Catalog;
+use rejoin::sources::import::{ImportError, ImportOutcome, Importer};
+use rejoin::sources::{FoundConversation, FoundConversations, SOURCES, Source, ToolFolders};
+use rejoin::store::{Durability, Store, StoreError};
+use rejoin::sys::{Sys, with_causes};
 
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;

@@ -13,11 +13,11 @@ use crate::cli::global::Global;
 use crate::cli::logging::StandardError;
 use crate::cli::serve::stop_signal;
 use crate::cli::term::{Look, Output, masked_keys, note, printable};
-use crate::index::Catalog;
-use crate::sources::import::{ImportOutcome, Importer};
-use crate::sources::{FoundConversation, Source, ToolFolders};
-use crate::store::Store;
-use crate::sys::{Clock, Sys, Timestamp, Watch, lock, watch_tree};
+use rejoin::index::Catalog;
+use rejoin::sources::import::{ImportOutcome, Importer};
+use rejoin::sources::{FoundConversation, Source, ToolFolders};
+use rejoin::store::Store;
+use rejoin::sys::{Clock, Sys, Timestamp, Watch, lock, watch_tree};
 
 use super::{Args, import, lines_of};
 

@@ -10,8 +10,8 @@ use crate::cli::sessions::id::find;
 use crate::cli::sessions::named::SESSION;
 use crate::cli::socket::greet;
 use crate::cli::term::Output;
-use crate::sys::SessionId;
-use crate::transport::stdio;
+use rejoin::sys::SessionId;
+use rejoin::transport::stdio;
 
 use super::follow;
 

@@ -11,10 +11,10 @@ use crate::cli::exit::Failure;
 use crate::cli::sessions::context::CommandContext;
 use crate::cli::sessions::show::painter::ConversationPainter;
 use crate::cli::term::{ACTIVE, FAINT, Output, StyledLine, WAITING, answers};
-use crate::export::parts::{self, ConversationPart, NO_END, PartOptions, PartStart};
-use crate::record::ActivityState;
-use crate::store::StoreError;
-use crate::sys::SessionId;
+use rejoin::export::parts::{self, ConversationPart, NO_END, PartOptions, PartStart};
+use rejoin::record::ActivityState;
+use rejoin::store::StoreError;
+use rejoin::sys::SessionId;
 
 use super::permission::{self, AskedPermission};
 

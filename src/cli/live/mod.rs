@@ -12,12 +12,12 @@ use std::io;
 use crate::cli::exit::Failure;
 use crate::cli::sessions::context::CommandContext;
 use crate::cli::socket;
-use crate::index::Listed;
-use crate::record::ActivityState;
-use crate::redact::command::masked_command;
-use crate::server::control::ProcessDescription;
-use crate::store::{Holder, Host};
-use crate::sys::SessionId;
+use rejoin::index::Listed;
+use rejoin::record::ActivityState;
+use rejoin::redact::command::masked_command;
+use rejoin::server::control::ProcessDescription;
+use rejoin::store::{Holder, Host};
+use rejoin::sys::SessionId;
 
 /// A session that a process has open.
 struct ListedOpenSession {

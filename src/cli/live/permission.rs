@@ -9,14 +9,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::cli::term::one_line;
-use crate::engine::ClientCapabilities;
-use crate::json;
-use crate::protocol::method::{CANCEL_REQUEST, REQUEST_PERMISSION};
-use crate::record::header::Implementation;
-use crate::session::link::message::{ATTACH, Attach, PROTOCOL, text};
-use crate::store::Store;
-use crate::sys::{SessionId, lock};
-use crate::transport::message::{request_line, response_line};
+use rejoin::engine::ClientCapabilities;
+use rejoin::json;
+use rejoin::protocol::method::{CANCEL_REQUEST, REQUEST_PERMISSION};
+use rejoin::record::header::Implementation;
+use rejoin::session::link::message::{ATTACH, Attach, PROTOCOL, text};
+use rejoin::store::Store;
+use rejoin::sys::{SessionId, lock};
+use rejoin::transport::message::{request_line, response_line};
 
 use super::follow::ViewChange;
 

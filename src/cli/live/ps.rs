@@ -8,10 +8,10 @@ use crate::cli::global::Global;
 use crate::cli::sessions::context::CommandContext;
 use crate::cli::store_path;
 use crate::cli::term::{ACTIVE, FAINT, ID, Output, STRONG, WAITING, cut, one_line, width};
-use crate::engine::known::title as agent;
-use crate::record::ActivityState;
-use crate::store::Host;
-use crate::sys::{Sys, Timestamp};
+use rejoin::engine::known::title as agent;
+use rejoin::record::ActivityState;
+use rejoin::store::Host;
+use rejoin::sys::{Sys, Timestamp};
 
 use super::{ListedOpenSession, Live};
 

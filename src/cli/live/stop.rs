@@ -12,9 +12,9 @@ use crate::cli::sessions::id::find;
 use crate::cli::sessions::named::SESSION;
 use crate::cli::socket;
 use crate::cli::term::{Output, count};
-use crate::server::control::{StopRequest, Stopped};
-use crate::store::{Holder, Host};
-use crate::sys::SessionId;
+use rejoin::server::control::{StopRequest, Stopped};
+use rejoin::store::{Holder, Host};
+use rejoin::sys::SessionId;
 
 use super::Live;
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::engine::choice::{self, ChoiceEngine, Config};
-use crate::store::{Durability, Store};
-use crate::sys::Sys;
-use crate::transport::stdio;
+use rejoin::engine::choice::{self, ChoiceEngine, Config};
+use rejoin::store::{Durability, Store};
+use rejoin::sys::Sys;
+use rejoin::transport::stdio;
 
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;

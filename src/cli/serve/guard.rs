@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use crate::engine::process::{LEAVES, guard};
-use crate::transport::stdio;
+use rejoin::engine::process::{LEAVES, guard};
+use rejoin::transport::stdio;
 
 use crate::cli::exit::Failure;
 

@@ -15,12 +15,12 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use crate::redact::command::masked_command;
-use crate::server::Keep;
-use crate::store::{Durability, Holder, Host, Store};
-use crate::sys::Sys;
-use crate::sys::descriptors;
-use crate::transport::stdio;
+use rejoin::redact::command::masked_command;
+use rejoin::server::Keep;
+use rejoin::store::{Durability, Holder, Host, Store};
+use rejoin::sys::Sys;
+use rejoin::sys::descriptors;
+use rejoin::transport::stdio;
 
 use crate::cli::exit::Failure;
 use crate::cli::global::{Global, Stage};

@@ -12,12 +12,12 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::engine::agent::{Lend, Lent};
-use crate::mcp::{Scope, serve};
-use crate::sources::LiveSources;
-use crate::store::{Durability, Store};
-use crate::sys::socket::{self, Listener, Local};
-use crate::sys::{Sys, lock};
+use rejoin::engine::agent::{Lend, Lent};
+use rejoin::mcp::{Scope, serve};
+use rejoin::sources::LiveSources;
+use rejoin::store::{Durability, Store};
+use rejoin::sys::socket::{self, Listener, Local};
+use rejoin::sys::{Sys, lock};
 
 /// How long a process may take to send its key.
 const KEY: Duration = Duration::from_secs(5);

@@ -4,12 +4,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::engine::agent::KEY;
-use crate::mcp::{Scope, serve};
-use crate::store::{Durability, Store};
-use crate::sys::Sys;
-use crate::sys::environment::variable;
-use crate::transport::stdio;
+use rejoin::engine::agent::KEY;
+use rejoin::mcp::{Scope, serve};
+use rejoin::store::{Durability, Store};
+use rejoin::sys::Sys;
+use rejoin::sys::environment::variable;
+use rejoin::transport::stdio;
 
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;

@@ -15,16 +15,16 @@ use std::time::Duration;
 
 use clap::{Args as _, FromArgMatches};
 
-use crate::engine::Engine;
-use crate::engine::demo::LocalEngine;
-use crate::record::line::{AROUND, LONGEST};
-use crate::server::{self, Options, ServeError};
-use crate::session::ReplayPolicy;
-use crate::store::{Durability, place};
-use crate::sys::Sys;
-use crate::sys::descriptors::raise_limit;
-use crate::sys::output::LineOutput;
-use crate::transport::stdio;
+use rejoin::engine::Engine;
+use rejoin::engine::demo::LocalEngine;
+use rejoin::record::line::{AROUND, LONGEST};
+use rejoin::server::{self, Options, ServeError};
+use rejoin::session::ReplayPolicy;
+use rejoin::store::{Durability, place};
+use rejoin::sys::Sys;
+use rejoin::sys::descriptors::raise_limit;
+use rejoin::sys::output::LineOutput;
+use rejoin::transport::stdio;
 
 use super::exit::{self, Failure};
 use super::global::{Global, Stage};

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::agent::{DOWNLOAD_TIMEOUT, Policy, Reach, Recall, may_download};
-use crate::store::place;
+use rejoin::engine::agent::{DOWNLOAD_TIMEOUT, Policy, Reach, Recall, may_download};
+use rejoin::store::place;
 
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::engine::agent::WrappedEngine;
-use crate::engine::proxy;
-use crate::transport::stdio;
+use rejoin::engine::agent::WrappedEngine;
+use rejoin::engine::proxy;
+use rejoin::transport::stdio;
 
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;

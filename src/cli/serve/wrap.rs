@@ -5,8 +5,8 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::engine::agent::{AgentNames, Program, WrappedEngine};
-use crate::transport::stdio;
+use rejoin::engine::agent::{AgentNames, Program, WrappedEngine};
+use rejoin::transport::stdio;
 
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;

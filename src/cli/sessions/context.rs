@@ -10,10 +10,10 @@ use crate::cli::global::Global;
 use crate::cli::sources;
 use crate::cli::store_path;
 use crate::cli::term::{Output, busy, count, cut, note, one_line};
-use crate::index::{Catalog, ListError, Listed};
-use crate::sources::LiveSources;
-use crate::store::{Durability, LogReader, Store, StoreError};
-use crate::sys::{SessionId, Sys, with_causes};
+use rejoin::index::{Catalog, ListError, Listed};
+use rejoin::sources::LiveSources;
+use rejoin::store::{Durability, LogReader, Store, StoreError};
+use rejoin::sys::{SessionId, Sys, with_causes};
 
 use super::named::ShortIds;
 

@@ -6,8 +6,8 @@ use crate::cli::exit::{Failure, IN_USE};
 use crate::cli::page_file::{name_of, remove_page};
 use crate::cli::socket::stop_session;
 use crate::cli::term::{Output, confirm, count};
-use crate::store::StoreError;
-use crate::sys::SessionId;
+use rejoin::store::StoreError;
+use rejoin::sys::SessionId;
 
 use super::context::CommandContext;
 use super::id::{find, find_anywhere};

@@ -1,9 +1,9 @@
 //! Finds the sessions that the command line names.
 
 use crate::cli::exit::{Failure, NOT_FOUND};
-use crate::index::{Archived, Catalog, Filter, ListError, SessionPage};
-use crate::store::Trashed;
-use crate::sys::SessionId;
+use rejoin::index::{Archived, Catalog, Filter, ListError, SessionPage};
+use rejoin::store::Trashed;
+use rejoin::sys::SessionId;
 
 use super::context::{CommandContext, busy_with_tools};
 use super::named::{Candidate, ChosenSession, choose, unique_part};

@@ -12,12 +12,12 @@ use crate::cli::global::Global;
 use crate::cli::sources::{self, SourceChoice, agent_of, name_of};
 use crate::cli::term::{ACTIVE, FAINT, Look, Output, WAITING, count, one_line};
 use crate::cli::values::number;
-use crate::engine::known::title;
-use crate::history::last_used;
-use crate::index::{Archived, Filter, Listed};
-use crate::record::ActivityState;
-use crate::sources::{LiveSources, SOURCES};
-use crate::sys::{Timestamp, grouped, path};
+use rejoin::engine::known::title;
+use rejoin::history::last_used;
+use rejoin::index::{Archived, Filter, Listed};
+use rejoin::record::ActivityState;
+use rejoin::sources::{LiveSources, SOURCES};
+use rejoin::sys::{Timestamp, grouped, path};
 
 use super::context::CommandContext;
 use super::named::{ShortIds, UNTITLED};

@@ -20,8 +20,8 @@ mod verify;
 
 use clap::Subcommand;
 
-use crate::store::place;
-use crate::sys::Sys;
+use rejoin::store::place;
+use rejoin::sys::Sys;
 
 use super::exit::Failure;
 use super::global::Global;

@@ -2,11 +2,11 @@
 
 use crate::cli::exit::Failure;
 use crate::cli::term::{Look, count, cut, one_line, pad, width};
-use crate::history::last_used;
-use crate::index::{Listed, Summary};
-use crate::record::header::Implementation;
-use crate::store::{Store, Trashed};
-use crate::sys::{SessionId, Timestamp};
+use rejoin::history::last_used;
+use rejoin::index::{Listed, Summary};
+use rejoin::record::header::Implementation;
+use rejoin::store::{Store, Trashed};
+use rejoin::sys::{SessionId, Timestamp};
 
 /// The title of a session without one.
 pub(super) const UNTITLED: &str = "(no text)";
@@ -266,7 +266,7 @@ impl ShortIds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::Zone;
+    use rejoin::sys::Zone;
 
     fn candidate(id: &str, agent_id: &str, title: &str) -> Candidate {
         Candidate {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::cli::exit::Failure;
 use crate::cli::term::{Output, Progress, count};
 use crate::cli::values::{age, number};
-use crate::history::{Expired, expire, has_aged, last_used, long_before};
-use crate::index::Listed;
+use rejoin::history::{Expired, expire, has_aged, last_used, long_before};
+use rejoin::index::Listed;
 
 use super::context::CommandContext;
 use super::list::{line, row};

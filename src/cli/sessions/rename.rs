@@ -2,8 +2,8 @@
 
 use crate::cli::exit::Failure;
 use crate::cli::term::Output;
-use crate::history::change_metadata;
-use crate::record::metadata::MetadataChange;
+use rejoin::history::change_metadata;
+use rejoin::record::metadata::MetadataChange;
 
 use super::context::CommandContext;
 use super::id::find;

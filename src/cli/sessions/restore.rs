@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::cli::exit::{Failure, NOT_FOUND};
 use crate::cli::term::{Output, Progress, count};
 use crate::cli::values::age;
-use crate::history::long_before;
-use crate::store::{StoreError, Trashed};
-use crate::sys::SessionId;
+use rejoin::history::long_before;
+use rejoin::store::{StoreError, Trashed};
+use rejoin::sys::SessionId;
 
 use super::context::CommandContext;
 use super::id::find_trashed;

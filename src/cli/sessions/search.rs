@@ -8,11 +8,11 @@ use crate::cli::exit::Failure;
 use crate::cli::sources;
 use crate::cli::term::{FAINT, HIT, Look, Output, STRONG, cut, cut_start, note, one_line, width};
 use crate::cli::values::{age, number};
-use crate::conversation::Field;
-use crate::engine::known::KnownAgent;
-use crate::history::{last_used, long_before};
-use crate::index::{Archived, Filter, Hit, HitsError, ListError, Listed, Pattern, Query, Search};
-use crate::sys::{Clock, Timestamp, Zone};
+use rejoin::conversation::Field;
+use rejoin::engine::known::KnownAgent;
+use rejoin::history::{last_used, long_before};
+use rejoin::index::{Archived, Filter, Hit, HitsError, ListError, Listed, Pattern, Query, Search};
+use rejoin::sys::{Clock, Timestamp, Zone};
 
 use super::context::CommandContext;
 use super::list;

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
 use crate::cli::term::{Look, Output, width};
-use crate::record::{Kind, line};
-use crate::store::{Durability, Log, Store, Sync};
-use crate::sys::sim::{SimClock, SimDisk};
-use crate::sys::{SessionId, Sys, Timestamp, Zone, lock};
+use rejoin::record::{Kind, line};
+use rejoin::store::{Durability, Log, Store, Sync};
+use rejoin::sys::sim::{SimClock, SimDisk};
+use rejoin::sys::{SessionId, Sys, Timestamp, Zone, lock};
 
 use super::context::CommandContext;
 use super::id::candidates;

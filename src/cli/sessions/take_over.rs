@@ -2,7 +2,7 @@
 
 use crate::cli::exit::Failure;
 use crate::cli::term::Output;
-use crate::store::StoreError;
+use rejoin::store::StoreError;
 
 use super::context::CommandContext;
 use super::id::find;

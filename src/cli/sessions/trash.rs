@@ -9,10 +9,10 @@ use crate::cli::exit::Failure;
 use crate::cli::page_file::{name_of, remove_page};
 use crate::cli::term::{Output, confirm, count, one_line};
 use crate::cli::values::{age, number};
-use crate::engine::known::title;
-use crate::history::long_before;
-use crate::store::{Store, Trashed};
-use crate::sys::Timestamp;
+use rejoin::engine::known::title;
+use rejoin::history::long_before;
+use rejoin::store::{Store, Trashed};
+use rejoin::sys::Timestamp;
 
 use super::context::CommandContext;
 use super::list::more;

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use crate::cli::exit::{DAMAGED, Failure};
 use crate::cli::term::{Output, Progress, count, printable};
-use crate::store::{Scan, StoreError};
-use crate::sys::SessionId;
+use rejoin::store::{Scan, StoreError};
+use rejoin::sys::SessionId;
 
 use super::context::CommandContext;
 use super::id::find;

@@ -10,8 +10,8 @@ use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
 use crate::cli::agents;
-use crate::engine::agent::AgentNames;
-use crate::json;
+use rejoin::engine::agent::AgentNames;
+use rejoin::json;
 
 /// The member with the agents, in Zed and JetBrains alike.
 const AGENTS: &str = "agent_servers";

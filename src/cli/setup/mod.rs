@@ -11,9 +11,9 @@ mod wrapping;
 
 use std::path::{Path, PathBuf};
 
-use crate::engine::known::KnownAgent;
-use crate::protocol::v2::patch::patch;
-use crate::sys::program::is_program;
+use rejoin::engine::known::KnownAgent;
+use rejoin::protocol::v2::patch::patch;
+use rejoin::sys::program::is_program;
 
 use super::agents::{command_of, with_npx};
 use super::exit::Failure;

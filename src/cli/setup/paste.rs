@@ -1,8 +1,8 @@
 //! Settings in Lua and Emacs Lisp, which the user pastes.
 
 use crate::cli::agents::installed;
-use crate::engine::known::KnownAgent;
-use crate::json;
+use rejoin::engine::known::KnownAgent;
+use rejoin::json;
 
 /// An agent's id and name, and its command with rejoin in front of it.
 type Wrapped = (&'static str, &'static str, Vec<String>);

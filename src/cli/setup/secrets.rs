@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 use jsonc_parser::ast::{Object, Value};
 use regex::Regex;
 
-use crate::json;
-use crate::redact;
-use crate::redact::command::{self, HIDDEN, NAMES, SHORT_NAMES};
+use rejoin::json;
+use rejoin::redact;
+use rejoin::redact::command::{self, HIDDEN, NAMES, SHORT_NAMES};
 
 use super::document::Document;
 

@@ -6,7 +6,7 @@ use jsonc_parser::JsonValue;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::engine::known::KnownAgent;
+use rejoin::engine::known::KnownAgent;
 
 use super::document::Document;
 use super::wrapping::{Wrapper, unwrap};

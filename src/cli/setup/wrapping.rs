@@ -3,8 +3,8 @@
 use jsonc_parser::ast::ObjectProp;
 use jsonc_parser::common::Ranged;
 
-use crate::engine::known::{KnownAgent, known};
-use crate::json;
+use rejoin::engine::known::{KnownAgent, known};
+use rejoin::json;
 
 use super::document::{AgentCommand, AgentEntry, Document, Edit, Node};
 

@@ -1,6 +1,6 @@
 //! Numbers of things in words.
 
-use crate::sys::grouped;
+use rejoin::sys::grouped;
 
 /// `1 session`, `2 sessions`, `20,000 sessions`.
 pub(in crate::cli) fn count(number: usize, thing: &str) -> String {

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 #[cfg(unix)]
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::sys::descriptors;
+use rejoin::sys::descriptors;
 
 use super::style::Look;
 

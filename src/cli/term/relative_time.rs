@@ -2,7 +2,7 @@
 
 use chrono::Datelike;
 
-use crate::sys::{Timestamp, Zone};
+use rejoin::sys::{Timestamp, Zone};
 
 const MINUTE: i64 = 60 * 1000;
 const HOUR: i64 = 60 * MINUTE;

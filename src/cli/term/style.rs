@@ -7,7 +7,7 @@ use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Effects, Style};
 
 use crate::cli::logging::StandardError;
-use crate::sys::{Timestamp, Zone};
+use rejoin::sys::{Timestamp, Zone};
 
 use super::relative_time::{minute, relative};
 

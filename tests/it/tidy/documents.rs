@@ -52,7 +52,7 @@ pub(crate) fn untested(promises: &SourceFile, tests: &SourceFile) -> Vec<String>
     let table = behind.split("\n## ").next().unwrap_or_default();
     let rows = table.lines().filter(|line| line.starts_with("| **"));
     let is_tested = |row: &&str| {
-        let folders = ["`tests/", "`src/", "`fixtures/"];
+        let folders = ["`tests/", "`src/", "`crates/", "`fixtures/"];
         folders.iter().any(|folder| row.contains(folder))
     };
     let tested: BTreeSet<_> = rows.filter(is_tested).flat_map(bold).collect();
@@ -116,9 +116,16 @@ fn named(line: &str) -> impl Iterator<Item = Name<'_>> {
         let path = text.strip_suffix('/').unwrap_or(text);
         let kinds = [".rs", ".mjs", ".py", ".acp"];
         let is_file = kinds.iter().any(|kind| path.ends_with(kind));
-        let is_folder = ["src/", "tests/", "fixtures/", "benches/", "docs/"]
-            .iter()
-            .any(|folder| path.starts_with(folder));
+        let is_folder = [
+            "src/",
+            "crates/",
+            "tests/",
+            "fixtures/",
+            "benches/",
+            "docs/",
+        ]
+        .iter()
+        .any(|folder| path.starts_with(folder));
         let plain = !path.contains([' ', '*', '<']);
         (plain && (is_file || is_folder)).then_some(Name::Source(path))
     });

@@ -37,7 +37,7 @@ pub(crate) struct Module {
     reexports: BTreeMap<String, ModulePath>,
 }
 
-/// The modules of the library below `root` (such as `src`), whose crate file is `root/lib.rs`.
+/// The modules of the crate below `root` (such as `src`), whose crate file is `root/main.rs` or `root/lib.rs`.
 pub(crate) fn modules(root: &str, files: &[SourceFile]) -> Vec<Module> {
     let mut modules: Vec<Module> = files
         .iter()
@@ -190,9 +190,7 @@ fn module_path(root: &str, file: &str) -> Option<ModulePath> {
     let inner = inner.strip_suffix(".rs")?;
     let mut parts: ModulePath = inner.split('/').map(str::to_owned).collect();
     match parts.last()?.as_str() {
-        // The binary is a crate of its own, above everything.
-        "main" if parts.len() == 1 => return None,
-        "lib" if parts.len() == 1 => parts.clear(),
+        "main" | "lib" if parts.len() == 1 => parts.clear(),
         "mod" => parts.truncate(parts.len() - 1),
         _ => {}
     }
@@ -337,7 +335,7 @@ impl Reader {
         let (first, rest) = path.split_first()?;
         let here = || [&self.at[..], &self.scope].concat();
         let mut absolute = match first.as_str() {
-            "crate" => Vec::new(),
+            "crate" | "rejoin" => Vec::new(),
             "self" => here(),
             "super" => {
                 let mut here = here();

@@ -3,7 +3,7 @@
 use super::imports::{Module, cycles, folders, graph};
 use super::tree::SourceFile;
 
-/// The folders of `src`, from the top of the program to the bottom.
+/// The folders of both packages, from the top of the program to the bottom.
 pub(crate) const ORDER: [&str; 20] = [
     "cli",
     "mcp",
@@ -160,7 +160,7 @@ pub(crate) fn starts(files: &[SourceFile]) -> Vec<String> {
     let mut wrong = Vec::new();
     for file in files {
         let code = file.text.split("#[cfg(all(test").next().unwrap_or_default();
-        if file.path != "src/sys/descriptors.rs" && code.contains(".spawn()") {
+        if file.path != "crates/rejoin-core/src/sys/descriptors.rs" && code.contains(".spawn()") {
             wrong.push(format!(
                 "{}: start processes by `sys::descriptors::spawn`",
                 file.path
@@ -173,9 +173,15 @@ pub(crate) fn starts(files: &[SourceFile]) -> Vec<String> {
 /// Where the network is reached, by names that only code for that has: MCP servers that a client names,
 /// and the database of a store. Nobody listens.
 const NETWORK: [(&str, &[&str]); 5] = [
-    ("reqwest::", &["src/engine/demo/mcp/"]),
-    ("tokio_postgres::", &["src/store/postgres/"]),
-    ("TcpStream", &["src/store/postgres/connect.rs"]),
+    ("reqwest::", &["crates/rejoin-core/src/engine/demo/mcp/"]),
+    (
+        "tokio_postgres::",
+        &["crates/rejoin-core/src/store/postgres/"],
+    ),
+    (
+        "TcpStream",
+        &["crates/rejoin-core/src/store/postgres/connect.rs"],
+    ),
     ("TcpListener", &[]),
     ("UdpSocket", &[]),
 ];
@@ -299,8 +305,14 @@ mod tests {
                 true,
             ),
             ("src/store/a.rs", "/// See [`crate::cli`].\nfn f() {}", true),
-            ("src/main.rs", "use rejoin::cli;", true),
-            ("src/lib.rs", "pub mod cli; pub use crate::cli::run;", true),
+            ("src/main.rs", "mod cli; use crate::cli::run;", true),
+            (
+                "src/lib.rs",
+                "pub mod sys; pub use crate::sys::Clock;",
+                true,
+            ),
+            ("src/cli/a.rs", "use rejoin::store::Store;", true),
+            ("src/store/a.rs", "use rejoin::index::Catalog;", false),
             ("src/util/a.rs", "", false),
         ] {
             let found = order(&modules("src", &source(&[(file, text)])));

@@ -35,7 +35,7 @@ const WORDS: [(&str, &str); 23] = [
 const DOCUMENTS: [&str; 3] = ["ARCHITECTURE.md", "README.md", "docs/"];
 
 fn is_clean(path: &str) -> bool {
-    path.starts_with("src/")
+    path.starts_with("src/") || path.starts_with("crates/")
 }
 
 /// Comments with a word that is not the field's.

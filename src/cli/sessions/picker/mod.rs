@@ -13,11 +13,11 @@ use crate::cli::exit::Failure;
 use crate::cli::open;
 use crate::cli::page_file;
 use crate::cli::term::{BAD, Look, Output, StyledLine};
-use crate::export::Options;
-use crate::export::parts::{self, PartOptions};
-use crate::index::{Archived, Catalog, Filter, Listed, Search};
-use crate::store::Store;
-use crate::sys::{SessionId, Timestamp};
+use rejoin::export::Options;
+use rejoin::export::parts::{self, PartOptions};
+use rejoin::index::{Archived, Catalog, Filter, Listed, Search};
+use rejoin::store::Store;
+use rejoin::sys::{SessionId, Timestamp};
 
 use super::context::{CommandContext, OtherTools, read};
 use super::delete::to_trash;
@@ -296,7 +296,7 @@ fn preview(
                 shown.push(line);
             }
         }
-        Ok::<(), crate::store::StoreError>(())
+        Ok::<(), rejoin::store::StoreError>(())
     })
     .map_err(|error| error.to_string())?;
     Ok(shown)

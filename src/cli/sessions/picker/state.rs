@@ -6,7 +6,7 @@ use anstyle::{Effects, Style};
 
 use crate::cli::sessions::table::{self, SessionTable};
 use crate::cli::term::{FAINT, PLAIN, STRONG, StyledLine, WAITING, cut, wrap};
-use crate::sys::SessionId;
+use rejoin::sys::SessionId;
 
 /// From this width on the preview is beside the list, otherwise below it.
 const WIDE: usize = 110;

@@ -6,10 +6,10 @@ use crate::cli::exit::Failure;
 use crate::cli::sources;
 use crate::cli::term::{Output, Pager, pager_stays, printable_json, wait_for_enter};
 use crate::cli::values::number;
-use crate::export::parts::{self, ConversationPart, NO_END, PartOptions};
-use crate::export::{self, Format, Options};
-use crate::store::LogReader;
-use crate::sys::SessionId;
+use rejoin::export::parts::{self, ConversationPart, NO_END, PartOptions};
+use rejoin::export::{self, Format, Options};
+use rejoin::store::LogReader;
+use rejoin::sys::SessionId;
 
 use super::context::CommandContext;
 use super::id::find_readable;

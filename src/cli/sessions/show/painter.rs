@@ -10,13 +10,13 @@ use crate::cli::term::{
     AGENT, BAD, FAINT, GOOD, ID, Look, PLAIN, STRONG, StyledLine, USER, WAITING, count, markdown,
     of_sign, width, wrap,
 };
-use crate::conversation::TranscriptEntry;
-use crate::engine::known::title as title_of;
-use crate::export::diff;
-use crate::export::parts::{ConversationPart, PartEntries};
-use crate::export::plain::{one_line, plain};
-use crate::protocol::{Role, UpdateKind};
-use crate::sys::Timestamp;
+use rejoin::conversation::TranscriptEntry;
+use rejoin::engine::known::title as title_of;
+use rejoin::export::diff;
+use rejoin::export::parts::{ConversationPart, PartEntries};
+use rejoin::export::plain::{one_line, plain};
+use rejoin::protocol::{Role, UpdateKind};
+use rejoin::sys::Timestamp;
 
 /// Prose is not wider than this: long lines are hard to read.
 const WIDEST: usize = 100;

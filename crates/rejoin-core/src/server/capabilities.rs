@@ -8,8 +8,8 @@ use crate::protocol::meta::{FROM_MESSAGE, SEARCH_MODES};
 /// Name and version of the agent.
 pub(super) fn agent_info() -> Value {
     json!({
-        "name": env!("CARGO_PKG_NAME"),
-        "title": env!("CARGO_PKG_NAME"),
+        "name": crate::NAME,
+        "title": crate::NAME,
         "version": env!("CARGO_PKG_VERSION"),
     })
 }

@@ -253,8 +253,8 @@ impl Upstream for ChoiceEngine {
         let result = json!({
             "protocolVersion": 1,
             "agentInfo": {
-                "name": env!("CARGO_PKG_NAME"),
-                "title": env!("CARGO_PKG_NAME"),
+                "name": crate::NAME,
+                "title": crate::NAME,
                 "version": env!("CARGO_PKG_VERSION"),
             },
             "agentCapabilities": {

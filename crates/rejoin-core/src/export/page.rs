@@ -8,9 +8,9 @@ use crate::store::{LogReader, StoreError};
 use super::conversation::{ConversationEvent, Options, Range, about, read};
 
 /// The page without a conversation, as `web/build.mjs` builds it.
-const PAGE: &str = include_str!("../../web/dist/page.html");
+const PAGE: &str = include_str!("../../pages/page.html");
 /// The page with statistics, built by the same.
-const STATS: &str = include_str!("../../web/dist/stats.html");
+const STATS: &str = include_str!("../../pages/stats.html");
 /// Where a page's title belongs.
 const TITLE: &str = "@TITLE@";
 /// Where a page's data belongs.

@@ -1,17 +1,14 @@
-//! rejoin: a stdio ACP agent whose sessions survive anything.
+//! All of rejoin below its command line: sessions, their logs, and the protocol.
 //!
 //! # Layout
 //!
 //! From the top of the program to the bottom; a file imports only from its own folder or from one
 //! further down this list.
 //!
-//! - [`cli`] reads the command line; one file for each subcommand.
 //! - [`mcp`] serves recorded conversations to models.
-//! - [`server`] serves one client connection; one file for each method of the protocol.
 //! - [`session`] runs conversations: a pure state machine inside a task.
 //! - [`engine`] answers prompts.
 //! - [`export`] writes conversations as JSON, as Markdown, and as a page for a browser.
-//! - [`replay`] turns records back into the updates that the client saw.
 //! - [`briefing`] renders conversations as text for a model.
 //! - [`history`] finds sessions and reads them turn by turn, without loading them.
 //! - [`sources`] reads the conversations of other tools.
@@ -20,13 +17,11 @@
 //! - [`conversation`] reads a log as a conversation: turns, messages, tool calls, searchable text.
 //! - [`record`] says what one line of a log means.
 //! - [`transport`] is the transport: lines in, lines out, bounded.
-//! - [`protocol`] has the protocol's names, and a session as clients of either version see it.
 //! - [`redact`] masks keys and tokens in payloads.
 //! - [`json`] finds its way through JSON text without building a tree, and writes objects.
 //! - [`text`] puts text on one line, shortens it, and compares its lines.
 //! - [`sys`] is the machine as arguments: clock, ids, disk.
 
-pub mod cli;
 pub mod mcp;
 pub mod server;
 pub mod session;
@@ -46,3 +41,6 @@ pub mod redact;
 pub mod json;
 pub mod text;
 pub mod sys;
+
+/// The name of the program, as it introduces itself to clients, agents and servers.
+pub const NAME: &str = "rejoin";

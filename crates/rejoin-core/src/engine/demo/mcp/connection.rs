@@ -79,8 +79,7 @@ impl McpConnection {
 
     /// Agrees on a version that begins with `initialize`: nearly every server still requires one.
     async fn initialize(&mut self) -> Result<(), RequestError> {
-        let client =
-            json!({ "name": env!("CARGO_PKG_NAME"), "version": env!("CARGO_PKG_VERSION") });
+        let client = json!({ "name": crate::NAME, "version": env!("CARGO_PKG_VERSION") });
         let params = json!({
             "protocolVersion": MCP_VERSIONS[0],
             "capabilities": {},

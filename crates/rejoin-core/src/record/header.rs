@@ -103,7 +103,7 @@ impl Implementation {
     /// The display name of an engine: the built-in one has the program's name.
     pub fn shown(engine: &str) -> &str {
         match engine {
-            "local" => env!("CARGO_PKG_NAME"),
+            "local" => crate::NAME,
             name => name,
         }
     }

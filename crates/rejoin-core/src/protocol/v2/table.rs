@@ -256,7 +256,7 @@ fn the_table_has_every_kind() {
         .map(|name| (*name).to_owned());
     let made: BTreeSet<_> = becomes.into_iter().chain(terminals).chain(others).collect();
     let (v2, _) = schema::<v2::SessionUpdate>();
-    let document = include_str!("../../../docs/format.md");
+    let document = include_str!("../../../../../docs/format.md");
     let same = TABLE.iter().filter(|(_, expected)| expected.is_empty());
     let same: BTreeSet<_> = same.map(|(update, _)| kind(update)).collect();
     for name in kinds(&v2) {
