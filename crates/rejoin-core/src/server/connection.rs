@@ -1,9 +1,8 @@
-//! A client's connection: its handshake, its messages, and its end.
+//! A client's connection: its handshake and its messages.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::upstream::Patience;
 use crate::json::string_member;
 use crate::protocol::ProtocolVersion;
 use crate::protocol::method::{CANCEL_REQUEST, INITIALIZE, SESSION_CANCEL};
@@ -16,9 +15,7 @@ use super::error::{self, Error};
 use super::methods::{self, ConnectionContext, check_repeated, choose_version, client};
 use super::process::Process;
 use super::serve::stalled;
-use super::shutdown::{
-    END_OF_INPUT, END_OF_INPUT_WRAPPED, GRACE, SIGNAL, ShutdownLimits, UnderWay, shutdown,
-};
+use super::shutdown::end_of_guest;
 
 /// How long it may take to look up in the store what a message is about.
 const LOOK_UP: Duration = Duration::from_secs(5);
@@ -62,14 +59,7 @@ pub(super) async fn serve_guest(process: &Process, guest: Guest) {
         }
         drop(introduced);
         connection.serve(incoming).await;
-        // As long as the client reads, it gets its answers.
-        let limit = limits_at_end_of_input(&registry).requests;
-        under_way(&registry, &|| wire.writer.progress())
-            .answered(limit)
-            .await;
-        let ended = registry.turns().idle();
-        tokio::time::timeout(END_OF_INPUT.turns, ended).await.ok();
-        wire.writer.written().await.ok();
+        end_of_guest(&registry).await;
     };
     tokio::select! {
         () = served => {}
@@ -216,58 +206,5 @@ impl<'a> Connection<'a> {
             ));
         }
         Ok(context)
-    }
-}
-
-/// Ends what is under way after the end of input.
-pub(super) async fn end_at_end_of_input(registry: &Registry) {
-    end_within(limits_at_end_of_input(registry), registry).await;
-}
-
-fn limits_at_end_of_input(registry: &Registry) -> ShutdownLimits {
-    if registry.deps().engine.wraps_agent() {
-        END_OF_INPUT_WRAPPED
-    } else {
-        END_OF_INPUT
-    }
-}
-
-/// The work that a connection has under way.
-fn under_way<'a>(
-    registry: &'a Registry,
-    written: &'a (dyn Fn() -> (u64, bool) + Send + Sync),
-) -> UnderWay<'a> {
-    UnderWay {
-        requests: registry.requests(),
-        turns: registry.turns(),
-        replays: registry.replays(),
-        written,
-    }
-}
-
-/// Cancels the turns after a signal, and waits until their responses are written.
-pub(super) async fn end_on_signal(registry: &Registry) {
-    registry.client_leaves();
-    end_within(SIGNAL, registry).await;
-    registry.deps().client.writer.written().await.ok();
-}
-
-/// Ends what is under way, within these limits of time.
-async fn end_within(limits: ShutdownLimits, registry: &Registry) {
-    registry.end();
-    let (requests, turns) = (registry.requests(), registry.turns());
-    let written = || registry.deps().client.writer.progress();
-    let under_way = under_way(registry, &written);
-    shutdown(&under_way, || registry.client_leaves(), limits).await;
-    let engine = &registry.deps().engine;
-    if engine.wraps_agent() && !(requests.is_idle() && turns.is_idle()) {
-        // Ending an agent that does not answer first lets the requests that wait for it fail.
-        engine.leave(Patience::Hurry).await;
-        tokio::time::timeout(GRACE, async {
-            requests.idle().await;
-            turns.idle().await;
-        })
-        .await
-        .ok();
     }
 }

@@ -14,11 +14,11 @@ use crate::sys::Sys;
 use crate::sys::output::LineOutput;
 use crate::transport::{LINE_LIMIT, Writer};
 
-use super::connection::{end_at_end_of_input, end_on_signal, serve_messages};
+use super::connection::serve_messages;
 use super::listen::listen;
 use super::maintenance::{clean_up_at_the_end, run_maintenance};
 use super::process::{Process, ProcessKind};
-use super::shutdown::GRACE;
+use super::shutdown::{GRACE, end_at_end_of_input, end_on_signal};
 
 /// How long a client may read nothing, after its own end of input, before it counts as gone: it may
 /// be a pager, or stopped by a debugger. One that has closed its end of the pipe is gone at once.

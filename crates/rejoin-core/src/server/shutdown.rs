@@ -1,36 +1,37 @@
-//! Waits for what is under way at the end of a connection, so that no response is lost.
+//! The end of a connection: what is under way is waited for, so that no response is lost, then cancelled.
 
 use std::time::Duration;
 
-use crate::session::Busy;
+use crate::engine::upstream::Patience;
+use crate::session::{Busy, Registry};
 
 /// How long a cancelled turn may take to end, and a response to be sent.
 pub(super) const GRACE: Duration = Duration::from_millis(500);
 
 /// How long to wait for what does not end on its own.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ShutdownLimits {
+struct ShutdownLimits {
     /// For requests other than prompts, which only wait for the disk, for the client to read, or
     /// for a turn in front of them. The time in which a replay is under way does not count.
-    pub(super) requests: Duration,
+    requests: Duration,
     /// For turns, before they are cancelled.
-    pub(super) turns: Duration,
+    turns: Duration,
 }
 
 /// The client has ended its input.
-pub(super) const END_OF_INPUT: ShutdownLimits = ShutdownLimits {
+const END_OF_INPUT: ShutdownLimits = ShutdownLimits {
     requests: Duration::from_secs(7),
     turns: Duration::from_millis(400),
 };
 
 /// The client has ended its input, and a wrapped agent serves most of its requests.
-pub(super) const END_OF_INPUT_WRAPPED: ShutdownLimits = ShutdownLimits {
+const END_OF_INPUT_WRAPPED: ShutdownLimits = ShutdownLimits {
     requests: Duration::from_secs(5),
     turns: Duration::from_millis(400),
 };
 
 /// The system wants the process to end.
-pub(super) const SIGNAL: ShutdownLimits = ShutdownLimits {
+const SIGNAL: ShutdownLimits = ShutdownLimits {
     requests: GRACE,
     turns: Duration::ZERO,
 };
@@ -43,22 +44,84 @@ const ENDLESS: u64 = 64 * 1024 * 1024;
 const STEP: Duration = Duration::from_millis(50);
 
 /// The work to wait for at the end of a connection.
-pub(super) struct UnderWay<'a> {
-    pub(super) requests: &'a Busy,
-    pub(super) turns: &'a Busy,
-    pub(super) replays: &'a Busy,
+struct UnderWay<'a> {
+    requests: &'a Busy,
+    turns: &'a Busy,
+    replays: &'a Busy,
     /// How many bytes were written so far, and whether more are pending.
-    pub(super) written: &'a (dyn Fn() -> (u64, bool) + Send + Sync),
+    written: &'a (dyn Fn() -> (u64, bool) + Send + Sync),
+}
+
+/// Ends what is under way after the end of input.
+pub(super) async fn end_at_end_of_input(registry: &Registry) {
+    end_within(limits_at_end_of_input(registry), registry).await;
+}
+
+fn limits_at_end_of_input(registry: &Registry) -> ShutdownLimits {
+    if registry.deps().engine.wraps_agent() {
+        END_OF_INPUT_WRAPPED
+    } else {
+        END_OF_INPUT
+    }
+}
+
+/// The work that a connection has under way.
+fn under_way<'a>(
+    registry: &'a Registry,
+    written: &'a (dyn Fn() -> (u64, bool) + Send + Sync),
+) -> UnderWay<'a> {
+    UnderWay {
+        requests: registry.requests(),
+        turns: registry.turns(),
+        replays: registry.replays(),
+        written,
+    }
+}
+
+/// Waits at the end of a guest's input: as long as it reads, it gets its answers. Its turns go on.
+pub(super) async fn end_of_guest(registry: &Registry) {
+    let limits = limits_at_end_of_input(registry);
+    let writer = &registry.deps().client.writer;
+    let written = || writer.progress();
+    under_way(registry, &written)
+        .answered(limits.requests)
+        .await;
+    let ended = registry.turns().idle();
+    tokio::time::timeout(limits.turns, ended).await.ok();
+    writer.written().await.ok();
+}
+
+/// Cancels the turns after a signal, and waits until their responses are written.
+pub(super) async fn end_on_signal(registry: &Registry) {
+    registry.client_leaves();
+    end_within(SIGNAL, registry).await;
+    registry.deps().client.writer.written().await.ok();
+}
+
+/// Ends what is under way, within these limits of time.
+async fn end_within(limits: ShutdownLimits, registry: &Registry) {
+    registry.end();
+    let (requests, turns) = (registry.requests(), registry.turns());
+    let written = || registry.deps().client.writer.progress();
+    let under_way = under_way(registry, &written);
+    shutdown(&under_way, || registry.client_leaves(), limits).await;
+    let engine = &registry.deps().engine;
+    if engine.wraps_agent() && !(requests.is_idle() && turns.is_idle()) {
+        // Ending an agent that does not answer first lets the requests that wait for it fail.
+        engine.leave(Patience::Hurry).await;
+        tokio::time::timeout(GRACE, async {
+            requests.idle().await;
+            turns.idle().await;
+        })
+        .await
+        .ok();
+    }
 }
 
 /// Waits until every request is answered, within the limits. The time of turns begins when the
 /// other requests are done: a prompt may have waited for a long load. Time in which only the client
 /// is slow does not count.
-pub(super) async fn shutdown(
-    under_way: &UnderWay<'_>,
-    cancel_turns: impl FnOnce(),
-    limits: ShutdownLimits,
-) {
+async fn shutdown(under_way: &UnderWay<'_>, cancel_turns: impl FnOnce(), limits: ShutdownLimits) {
     let turns = under_way.turns;
     under_way.answered(limits.requests).await;
     tokio::select! {
@@ -84,7 +147,7 @@ enum Counts {
 
 impl UnderWay<'_> {
     /// Waits until the requests other than prompts are answered, within this limit.
-    pub(super) async fn answered(&self, limit: Duration) {
+    async fn answered(&self, limit: Duration) {
         let Self {
             requests, replays, ..
         } = *self;

@@ -129,7 +129,7 @@ pub enum Refusal {
 impl Refusal {
     /// Whether the log may be recovered at once: a database that does not answer is not asked again
     /// before something needs it.
-    pub(super) fn is_of_disk(&self) -> bool {
+    pub(super) fn is_recoverable_at_once(&self) -> bool {
         !matches!(self, Self::Unreachable(_))
     }
 
@@ -137,7 +137,7 @@ impl Refusal {
     /// the turn gets that answer if the store did not answer: the end may be logged later, and nobody
     /// waits for that.
     pub(super) fn of_turn(&self, is_cancelled: bool) -> Result<PromptEnd, Self> {
-        if is_cancelled && !self.is_of_disk() {
+        if is_cancelled && !self.is_recoverable_at_once() {
             Ok(PromptEnd::Because(StopReason::Cancelled))
         } else {
             Err(self.clone())

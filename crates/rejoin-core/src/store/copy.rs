@@ -1,7 +1,7 @@
 //! Copies sessions between stores, byte for byte.
 
 use super::folder::Store;
-use super::medium::{Holder, Image, Owned, StoreError, Trashed};
+use super::medium::{Holder, Image, StoreError, Trashed, WritableLog};
 use crate::sys::SessionId;
 
 /// How much is read at once, in bytes, and about how long the blocks of the copy are.
@@ -129,7 +129,11 @@ fn same_bytes(from: &dyn Image, copy: &dyn Image) -> Result<Same, StoreError> {
 }
 
 /// Appends what a log has after `at` to its copy, in blocks of whole lines.
-fn append_rest(from: &dyn Image, copy: &mut dyn Owned, mut at: u64) -> Result<(), StoreError> {
+fn append_rest(
+    from: &dyn Image,
+    copy: &mut dyn WritableLog,
+    mut at: u64,
+) -> Result<(), StoreError> {
     let mut block = Vec::new();
     let mut end = at;
     loop {

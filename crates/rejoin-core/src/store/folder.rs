@@ -304,10 +304,13 @@ impl Store {
         self.context.medium.waits()
     }
 
-    /// Calls `lost` from another thread with each session that another process has taken over from
+    /// Calls `taken` from another thread with each session that another process has taken over from
     /// this one, some time later and perhaps several times. Returns false if none can be.
-    pub fn on_loss(&self, lost: impl Fn(&SessionId) + Send + std::marker::Sync + 'static) -> bool {
-        self.context.medium.on_loss(Box::new(lost))
+    pub fn on_taken_over(
+        &self,
+        taken: impl Fn(&SessionId) + Send + std::marker::Sync + 'static,
+    ) -> bool {
+        self.context.medium.on_taken_over(Box::new(taken))
     }
 
     /// When a session was last added, removed or renamed, as precise as the medium has it.

@@ -7,7 +7,7 @@ use crate::record::{Kind, line};
 use crate::sys::{SessionId, Timestamp};
 
 use super::context::StoreContext;
-use super::medium::{Durability, Image, Owned, StoreError, Sync};
+use super::medium::{Durability, Image, StoreError, Sync, WritableLog};
 
 /// A larger buffer is freed after use, in bytes.
 const KEEP: usize = 1024 * 1024;
@@ -29,7 +29,7 @@ const BLOCK: usize = 256 * 1024;
 pub struct Log {
     context: Arc<StoreContext>,
     id: SessionId,
-    owned: Box<dyn Owned>,
+    owned: Box<dyn WritableLog>,
     next_seq: u64,
     /// The length of the file, or what it will be once it is truncated (see `has_excess`).
     end: u64,
@@ -76,7 +76,11 @@ pub struct Appended {
 }
 
 impl Log {
-    pub(super) fn new(context: Arc<StoreContext>, id: SessionId, owned: Box<dyn Owned>) -> Self {
+    pub(super) fn new(
+        context: Arc<StoreContext>,
+        id: SessionId,
+        owned: Box<dyn WritableLog>,
+    ) -> Self {
         Self {
             context,
             id,

@@ -9,7 +9,7 @@ use crate::sys::SessionId;
 
 use super::context::StoreContext;
 use super::log::Log;
-use super::medium::{Image, Owned, StoreError, Sync};
+use super::medium::{Image, StoreError, Sync, WritableLog};
 use super::records::{PositionedRecord, Records};
 use super::scan::{self, Scan};
 
@@ -37,7 +37,7 @@ pub struct OpenedLog {
 pub(super) fn recover(
     context: &Arc<StoreContext>,
     id: &SessionId,
-    owned: Box<dyn Owned>,
+    owned: Box<dyn WritableLog>,
     visit: &mut dyn FnMut(&PositionedRecord<'_>),
 ) -> Result<OpenedLog, StoreError> {
     let file: &dyn Image = &*owned;
@@ -64,7 +64,7 @@ pub(super) fn recover(
 fn write(
     context: &Arc<StoreContext>,
     id: &SessionId,
-    owned: Box<dyn Owned>,
+    owned: Box<dyn WritableLog>,
     calls: OpenCalls,
     scan: &mut Scan,
 ) -> Result<(Log, Option<PathBuf>), StoreError> {

@@ -38,7 +38,7 @@ use crate::transport::ClientConnection;
 
 use process::transport::AgentSource;
 use session::agent_session::AgentSession;
-use session::lost;
+use session::not_found;
 use shared_agent::Agent;
 use wire::{extensions, list};
 
@@ -245,7 +245,7 @@ impl Upstream for WrappedEngine {
             let request = connection.request(method::SESSION_DELETE, &params);
             match request.outcome_within(method::SESSION_DELETE, limit).await {
                 // What does not exist is deleted.
-                Err(error) if !lost::is_not_found(&error, &id) => Err(error),
+                Err(error) if !not_found::is_not_found(&error, &id) => Err(error),
                 _ => Ok(()),
             }
         })

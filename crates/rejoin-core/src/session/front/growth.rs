@@ -49,7 +49,7 @@ impl Growth {
     pub(in crate::session) fn loss_of(&self, store: &Store, id: &SessionId) -> Option<Arc<Notify>> {
         let can_lose = self.can_lose.get_or_init(|| {
             let owned = Arc::clone(&self.owned);
-            store.on_loss(move |id| notify(&owned, Some(id)))
+            store.on_taken_over(move |id| notify(&owned, Some(id)))
         });
         can_lose.then(|| awaited_in(&self.owned, id))
     }

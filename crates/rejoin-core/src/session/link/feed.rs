@@ -100,9 +100,9 @@ pub(in crate::session) enum FromOwner {
         answer: Answer,
     },
     /// The owner will not answer a request.
-    Lost(Lost),
+    Unanswered(Unanswered),
     /// The owner gives no sign of life, and this request waits for it.
-    Silent(Lost),
+    Silent(Unanswered),
     /// The owner is gone.
     Closed,
     /// The client has answered a request of the engine.
@@ -114,13 +114,13 @@ impl FromOwner {
     pub(in crate::session) fn ends_request(&self) -> bool {
         matches!(
             self,
-            Self::Answered { .. } | Self::Lost(_) | Self::Silent(_)
+            Self::Answered { .. } | Self::Unanswered(_) | Self::Silent(_)
         )
     }
 }
 
 /// A request that the owner has not answered.
-pub(in crate::session) struct Lost {
+pub(in crate::session) struct Unanswered {
     pub(in crate::session) reply: Reply,
     pub(in crate::session) passed: Passed,
     /// Whether the client has cancelled the session's turn meanwhile.
@@ -412,12 +412,12 @@ impl PassedOn {
 impl Drop for PassedOn {
     fn drop(&mut self) {
         if let Some((reply, passed)) = self.request.take() {
-            let lost = FromOwner::Lost(Lost {
+            let unanswered = FromOwner::Unanswered(Unanswered {
                 reply,
                 passed,
                 is_cancelled: self.cancelled.is_cancelled(),
             });
-            self.events.send((self.number, lost)).ok();
+            self.events.send((self.number, unanswered)).ok();
         }
     }
 }

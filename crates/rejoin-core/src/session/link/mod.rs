@@ -6,11 +6,11 @@
 
 pub mod message;
 pub mod owners;
-pub mod serve;
+pub mod owner_end;
 
-pub(super) mod client;
+pub(super) mod front_end;
 pub(super) mod events;
 pub(super) mod feed;
 
+pub use owner_end::{ATTACH, serve};
 pub use owners::{Linked, Owners};
-pub use serve::{ATTACH, serve};

@@ -32,7 +32,7 @@ impl<R> Machine<R> {
                 self.calls = self.calls.saturating_sub(1);
                 Vec::new()
             }
-            Purpose::Log if self.turns.is_empty() && refusal.is_of_disk() => {
+            Purpose::Log if self.turns.is_empty() && refusal.is_recoverable_at_once() => {
                 vec![Effect::RetryRecovery]
             }
             Purpose::Log => self.stop_turns(refusal).into_iter().collect(),

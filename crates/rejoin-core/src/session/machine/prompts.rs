@@ -172,7 +172,7 @@ impl<R> Machine<R> {
             let mut recovery = Vec::new();
             if is_last {
                 self.turns.reset();
-                if refusal.is_of_disk() {
+                if refusal.is_recoverable_at_once() {
                     recovery.push(Effect::RetryRecovery);
                 }
             }

@@ -3,7 +3,7 @@
 //! one at a time, and performs the effects.
 
 mod perform;
-mod takeover;
+mod other_owner;
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ use super::phase::Phase;
 use super::reply::{Busy, Reply};
 use super::request::{Leaving, Request};
 use super::{Client, Deps};
-use takeover::{OtherOwner, OtherOwnerEvent};
+use other_owner::{OtherOwner, OtherOwnerEvent};
 
 /// A session of a connection.
 pub(super) struct SessionTask {

@@ -8,7 +8,7 @@ use crate::session::effect::{Batch, Effect};
 use crate::session::front::Outgoing;
 use crate::session::front::deliver::Delivery;
 use crate::session::front::load::ReplayStart;
-use crate::session::link::client::OwnerLink;
+use crate::session::link::front_end::OwnerLink;
 use crate::session::link::message::{Passed, Route};
 use crate::session::outcome::{Done, Refusal};
 use crate::session::owner::open_session::OpenSession;
@@ -42,7 +42,7 @@ impl SessionTask {
                 }
                 Some(refusal) => {
                     // What ends the turns waits behind what has failed, and came before its answer.
-                    let is_ended = !refusal.is_of_disk() && self.mail.ends.any();
+                    let is_ended = !refusal.is_recoverable_at_once() && self.mail.ends.any();
                     if is_ended {
                         self.machine.end_meanwhile();
                     }

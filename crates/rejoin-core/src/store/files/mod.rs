@@ -3,7 +3,7 @@
 mod context;
 mod layout;
 mod lock;
-mod owned;
+mod writable;
 mod trash;
 
 use std::io;
@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::store::medium::{
-    Durability, Holder, Image, LogChanged, LogInfo, Medium, Owned, StoreError, Trashed, Wanted,
+    Durability, Holder, Image, LogChanged, LogInfo, Medium, StoreError, Trashed, Wanted,
+    WritableLog,
 };
 use crate::sys::disk::FileInfo;
 use crate::sys::file_system::Special;
@@ -20,7 +21,7 @@ use crate::sys::{SessionId, Sys, Timestamp, Watch};
 use context::StoreFolder;
 use layout::StoreLayout;
 use lock::Lock;
-use owned::LogFile;
+use writable::LogFile;
 
 /// The maximum length of a note, in bytes. A longer one is not ours.
 const LONGEST_NOTE: usize = 4096;
@@ -109,7 +110,7 @@ impl Medium for Files {
 
     /// The file gets its name when it is complete, so that no incomplete session ever has one.
     /// After a crash it is an old file in the trash.
-    fn draft(&self, id: &SessionId) -> Result<Box<dyn Owned>, StoreError> {
+    fn draft(&self, id: &SessionId) -> Result<Box<dyn WritableLog>, StoreError> {
         let folder = &self.folder;
         let (path, file) = folder.create_in_trash(id, 0)?;
         match Lock::of_file(folder, id, file) {
@@ -125,7 +126,7 @@ impl Medium for Files {
     }
 
     /// Nothing takes the system's lock from a process.
-    fn claim(&self, id: &SessionId, _by_force: bool) -> Result<Box<dyn Owned>, StoreError> {
+    fn claim(&self, id: &SessionId, _by_force: bool) -> Result<Box<dyn WritableLog>, StoreError> {
         Ok(Box::new(Lock::take(&self.folder, id)?))
     }
 
@@ -202,9 +203,9 @@ impl Medium for Files {
         self.open_at(&trashed.id, path)
     }
 
-    fn claim_trashed(&self, trashed: &Trashed) -> Result<Option<Box<dyn Owned>>, StoreError> {
+    fn claim_trashed(&self, trashed: &Trashed) -> Result<Option<Box<dyn WritableLog>>, StoreError> {
         let lock = self.folder.claim_trashed(trashed)?;
-        Ok(lock.map(|lock| Box::new(lock) as Box<dyn Owned>))
+        Ok(lock.map(|lock| Box::new(lock) as Box<dyn WritableLog>))
     }
 
     fn restore(&self, trashed: &Trashed) -> Result<(), StoreError> {

@@ -45,7 +45,7 @@ pub(in crate::store) type LogChanged = Box<dyn Fn(Option<SessionId>) + Send>;
 pub(in crate::store) type Wanted = Option<Box<dyn Fn() -> Vec<SessionId> + Send>>;
 
 /// Called with each session that another process has taken over from this one.
-pub(in crate::store) type Lost = Box<dyn Fn(&SessionId) + Send + std::marker::Sync>;
+pub(in crate::store) type TakenOver = Box<dyn Fn(&SessionId) + Send + std::marker::Sync>;
 
 /// The logs of a store.
 pub(in crate::store) trait Medium: Send + std::marker::Sync + fmt::Debug {
@@ -66,18 +66,18 @@ pub(in crate::store) trait Medium: Send + std::marker::Sync + fmt::Debug {
         false
     }
 
-    /// Begins a log that nobody sees until it is [published](Owned::publish). It vanishes if it is
+    /// Begins a log that nobody sees until it is [published](WritableLog::publish). It vanishes if it is
     /// dropped before.
-    fn draft(&self, id: &SessionId) -> Result<Box<dyn Owned>, StoreError>;
+    fn draft(&self, id: &SessionId) -> Result<Box<dyn WritableLog>, StoreError>;
 
     /// Makes this process the one writer of a log: by force, even if another process has it, as far
     /// as the medium keeps that process from writing.
-    fn claim(&self, id: &SessionId, by_force: bool) -> Result<Box<dyn Owned>, StoreError>;
+    fn claim(&self, id: &SessionId, by_force: bool) -> Result<Box<dyn WritableLog>, StoreError>;
 
-    /// Calls `lost` with each session that another process has taken over from this one, some time
+    /// Calls `taken` with each session that another process has taken over from this one, some time
     /// later and perhaps several times. Returns false if none can be.
-    fn on_loss(&self, lost: Lost) -> bool {
-        drop(lost);
+    fn on_taken_over(&self, taken: TakenOver) -> bool {
+        drop(taken);
         false
     }
 
@@ -125,7 +125,7 @@ pub(in crate::store) trait Medium: Send + std::marker::Sync + fmt::Debug {
 
     /// Makes this process the writer of a log in the trash, so that it can be restored. `None` if it
     /// cannot be written to.
-    fn claim_trashed(&self, trashed: &Trashed) -> Result<Option<Box<dyn Owned>>, StoreError>;
+    fn claim_trashed(&self, trashed: &Trashed) -> Result<Option<Box<dyn WritableLog>>, StoreError>;
 
     /// Moves a log out of the trash.
     fn restore(&self, trashed: &Trashed) -> Result<(), StoreError>;
@@ -173,7 +173,7 @@ pub(in crate::store) trait Image: Send + std::marker::Sync + fmt::Debug {
 }
 
 /// A log that only this process appends to, until it is dropped or another process takes it over.
-pub(in crate::store) trait Owned: Image {
+pub(in crate::store) trait WritableLog: Image {
     /// Appends a block at the end of the log, which is at `end`. If `safe`, it is to survive a power
     /// failure once [`sync`](Self::sync) was called, too, which some media do at once.
     fn append(&mut self, end: u64, block: &[u8], safe: bool) -> Result<(), StoreError>;

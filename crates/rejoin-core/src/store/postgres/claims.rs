@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use crate::store::medium::{Durability, Holder, Lost, StoreError};
+use crate::store::medium::{Durability, Holder, StoreError, TakenOver};
 use crate::sys::{Ids, SessionId, boot_id, is_running, lock};
 
 use super::StoreTables;
@@ -55,17 +55,17 @@ pub(super) struct Claims {
     /// The name of the connected client, once it is known.
     pub(super) client: OnceLock<String>,
     /// Who learns of sessions that another process has taken over.
-    pub(super) on_loss: OnLoss,
+    pub(super) on_taken_over: OnTakenOver,
     state: Mutex<HeldClaims>,
 }
 
 /// Who learns of sessions that another process has taken over.
 #[derive(Default)]
-pub(super) struct OnLoss(pub(super) OnceLock<Lost>);
+pub(super) struct OnTakenOver(pub(super) OnceLock<TakenOver>);
 
-impl fmt::Debug for OnLoss {
+impl fmt::Debug for OnTakenOver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OnLoss").finish_non_exhaustive()
+        f.debug_struct("OnTakenOver").finish_non_exhaustive()
     }
 }
 
@@ -87,7 +87,7 @@ impl Claims {
             ids,
             boot: boot(),
             client: OnceLock::new(),
-            on_loss: OnLoss::default(),
+            on_taken_over: OnTakenOver::default(),
             state: Mutex::default(),
         }
     }
@@ -342,7 +342,7 @@ impl Claims {
                 .strays
                 .retain(|stray| !strays.contains(stray));
         }
-        let Some(notify) = self.on_loss.0.get() else {
+        let Some(notify) = self.on_taken_over.0.get() else {
             return Ok(());
         };
         let (mut ids, mut numbers, mut tokens) = (Vec::new(), Vec::new(), Vec::new());

@@ -12,7 +12,7 @@ mod failure;
 mod fingerprint;
 mod image;
 mod join;
-mod owned;
+mod writable;
 mod password;
 mod pool;
 mod roles;
@@ -27,8 +27,8 @@ use std::sync::{Arc, OnceLock};
 use crate::sys::{SessionId, Sys, Timestamp, Watch};
 
 use super::medium::{
-    Durability, Holder, Image, LogChanged, LogInfo, Lost, Medium, Owned, StoreError, Trashed,
-    Wanted,
+    Durability, Holder, Image, LogChanged, LogInfo, Medium, StoreError, TakenOver, Trashed, Wanted,
+    WritableLog,
 };
 
 use address::Address;
@@ -36,12 +36,12 @@ use claims::{Claim, Claims, StoredState};
 use driver::{Driver, Repeat};
 pub(crate) use driver::{Param, flags, int, ints, text, texts, uuid, uuids};
 use image::Pages;
-use owned::Claimed;
 pub use roles::Rights;
 pub(in crate::store) use roles::grant;
 use tables::TablesVersion;
 pub(in crate::store) use tables::migrate;
 pub(crate) use tokio_postgres::Row;
+use writable::Claimed;
 
 /// The variables of the environment that lead to the store at an address. One that cannot be read
 /// leads nowhere.
@@ -146,7 +146,7 @@ impl Postgres {
         id: &SessionId,
         state: StoredState,
         by_force: bool,
-    ) -> Result<Box<dyn Owned>, StoreError> {
+    ) -> Result<Box<dyn WritableLog>, StoreError> {
         let tables = self.tables()?;
         tables.check_writes(id)?;
         let claim = tables.claim(id, state, by_force)?;
@@ -188,7 +188,7 @@ impl Medium for Postgres {
         }
     }
 
-    fn draft(&self, id: &SessionId) -> Result<Box<dyn Owned>, StoreError> {
+    fn draft(&self, id: &SessionId) -> Result<Box<dyn WritableLog>, StoreError> {
         let tables = self.tables()?;
         tables.check_writes(id)?;
         tables.hold(id)?;
@@ -211,15 +211,15 @@ impl Medium for Postgres {
         Ok(Box::new(draft))
     }
 
-    fn claim(&self, id: &SessionId, by_force: bool) -> Result<Box<dyn Owned>, StoreError> {
+    fn claim(&self, id: &SessionId, by_force: bool) -> Result<Box<dyn WritableLog>, StoreError> {
         self.claimed(id, StoredState::Live, by_force)
     }
 
-    fn on_loss(&self, lost: Lost) -> bool {
+    fn on_taken_over(&self, taken: TakenOver) -> bool {
         // The first one counts; there is one for each process.
         self.tables
             .as_ref()
-            .is_ok_and(|tables| tables.claims.on_loss.0.set(lost).is_ok())
+            .is_ok_and(|tables| tables.claims.on_taken_over.0.set(taken).is_ok())
     }
 
     fn waits(&self) -> bool {
@@ -297,7 +297,7 @@ impl Medium for Postgres {
         self.opened(&trashed.id, &condition)
     }
 
-    fn claim_trashed(&self, trashed: &Trashed) -> Result<Option<Box<dyn Owned>>, StoreError> {
+    fn claim_trashed(&self, trashed: &Trashed) -> Result<Option<Box<dyn WritableLog>>, StoreError> {
         if self.info(&trashed.id)?.is_some() {
             return Err(StoreError::Exists {
                 id: trashed.id.clone(),

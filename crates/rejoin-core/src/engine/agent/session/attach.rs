@@ -208,7 +208,7 @@ impl AgentSessionInner {
                     Continued::Failed(error) if unavailable.is_none() && !unsure => {
                         unavailable = Some((session_id.clone(), error));
                     }
-                    Continued::Failed(_) | Continued::Lost => {}
+                    Continued::Failed(_) | Continued::NotFound => {}
                 }
             }
         }

@@ -7,7 +7,7 @@ use crate::json::{text_member, with_members};
 use crate::protocol::method;
 use crate::sys::Ids;
 
-use super::lost::{is_not_found, is_unsupported};
+use super::not_found::{is_not_found, is_unsupported};
 use super::restore::{self, RouteBy, Task, other_session};
 use super::restored::{RestoreMethod, Restored};
 use crate::engine::agent::members::with_session;

@@ -6,7 +6,7 @@ pub(super) mod attach;
 pub(super) mod hand_over;
 pub(super) mod import;
 pub(super) mod live;
-pub(super) mod lost;
+pub(super) mod not_found;
 pub(super) mod recall;
 pub(super) mod replayed_state;
 pub(super) mod restore;

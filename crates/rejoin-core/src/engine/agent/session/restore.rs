@@ -16,7 +16,7 @@ use crate::json::{self, string_member, text_member, with_members};
 use crate::protocol::method;
 use crate::sys::Ids;
 
-use super::lost::{is_not_found, is_unsupported};
+use super::not_found::{is_not_found, is_unsupported};
 use super::restored::{RestoreMethod, Restored};
 use crate::engine::agent::ids::IdNormalizer;
 use crate::engine::agent::members::{of_session, with_session};
@@ -31,7 +31,7 @@ use crate::engine::agent::wire::connection::{AgentConnection, timed_out};
 pub(super) enum Continued {
     Opened(Restored),
     /// The agent no longer has it, or has no method to open it.
-    Lost,
+    NotFound,
     /// The agent could not open it, which may be different next time.
     Failed(EngineError),
 }
@@ -143,7 +143,7 @@ pub(super) async fn continue_session(
             if !connection.routes.subscribe(session_id, route) {
                 route.go_live(false);
                 let shared = connection.routes.shared_error(session_id, route);
-                return Ok(shared.map_or(Continued::Lost, Continued::Failed));
+                return Ok(shared.map_or(Continued::NotFound, Continued::Failed));
             }
             let answer = open(connection, method, &params, task, RouteBy::Request).await;
             let error = match answer {
@@ -184,7 +184,7 @@ pub(super) async fn continue_session(
             }
         }
     }
-    Ok(failure.map_or(Continued::Lost, Continued::Failed))
+    Ok(failure.map_or(Continued::NotFound, Continued::Failed))
 }
 
 /// A session that the agent has opened, once it has replayed it.

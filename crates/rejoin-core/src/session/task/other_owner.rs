@@ -16,8 +16,8 @@ use crate::session::command::Command;
 use crate::session::effect::{Batch, Effect, Work};
 use crate::session::front::Outgoing;
 use crate::session::link::Owners;
-use crate::session::link::client::{Found, Linking, OwnerLink, SILENT, Unlinked};
-use crate::session::link::feed::{ClientQuestion, FromOwner, FrontEvents, Lost, OWN_FRONT};
+use crate::session::link::feed::{ClientQuestion, FromOwner, FrontEvents, OWN_FRONT, Unanswered};
+use crate::session::link::front_end::{Found, Linking, OwnerLink, SILENT, Unlinked};
 use crate::session::link::message::{Notified, Passed, Route};
 use crate::session::machine::is_setting;
 use crate::session::outcome::{Done, Refusal};
@@ -46,7 +46,7 @@ pub(super) struct OtherOwner {
     /// The owner, if it cannot be reached yet.
     awaited: Option<UnlinkedOwner>,
     /// The requests that the owner will not answer.
-    lost: Vec<Lost>,
+    unanswered: Vec<Unanswered>,
     /// How many requests were passed on and are not answered yet.
     passing: usize,
     /// Whether the client is gone, so that the session is not taken over.
@@ -119,7 +119,7 @@ impl OtherOwner {
             events,
             search: None,
             awaited: None,
-            lost: Vec::new(),
+            unanswered: Vec::new(),
             passing: 0,
             has_left: false,
             rests: false,
@@ -254,20 +254,20 @@ impl OtherOwner {
                 if let Some(link) = link {
                     link.pass(reply, passed);
                 } else {
-                    let lost = FromOwner::Lost(Lost {
+                    let unanswered = FromOwner::Unanswered(Unanswered {
                         reply,
                         passed,
                         is_cancelled: false,
                     });
-                    self.events.send((OWN_FRONT, lost)).ok();
+                    self.events.send((OWN_FRONT, unanswered)).ok();
                 }
             }
             (_, None) | (Route::Here(_), _) => {}
             (Route::Leave, _) => self.leave(),
             (Route::Notify(Notified::Cancel), Some(link)) => {
                 link.cancel();
-                for lost in &mut self.lost {
-                    lost.is_cancelled = true;
+                for unanswered in &mut self.unanswered {
+                    unanswered.is_cancelled = true;
                 }
             }
             (Route::Notify(notified), Some(link)) => link.notify(notified).await,
@@ -457,7 +457,7 @@ impl SessionTask {
 
     /// Serves what has waited for a search.
     async fn serve_waiting(&mut self) -> Batch<Reply> {
-        let batch = self.answer_lost().await;
+        let batch = self.answer_unanswered().await;
         self.perform(batch).await;
         let mut waiting = mem::take(&mut self.other.waiting);
         if let Some(command) = waiting.pop_front() {
@@ -524,12 +524,14 @@ impl SessionTask {
                 passed,
                 answer,
             } => return self.owner_answered(reply, &passed, answer).await,
-            FromOwner::Silent(lost) => return self.owner_is_silent(lost, is_current).await,
-            FromOwner::Lost(lost) => {
-                self.other.lost.push(lost);
+            FromOwner::Silent(unanswered) => {
+                return self.owner_is_silent(unanswered, is_current).await;
+            }
+            FromOwner::Unanswered(unanswered) => {
+                self.other.unanswered.push(unanswered);
                 // What the owner has logged comes first, and so does that it is gone.
                 if !is_current && self.other.search.is_none() {
-                    return self.answer_lost().await;
+                    return self.answer_unanswered().await;
                 }
             }
             FromOwner::Closed if is_current => return self.owner_ended().await,
@@ -542,13 +544,13 @@ impl SessionTask {
     }
 
     /// The owner gives no sign of life, and this request waits for it.
-    async fn owner_is_silent(&mut self, lost: Lost, is_current: bool) -> Batch<Reply> {
-        self.other.lost.push(lost);
+    async fn owner_is_silent(&mut self, unanswered: Unanswered, is_current: bool) -> Batch<Reply> {
+        self.other.unanswered.push(unanswered);
         let link = self.other.link.take_if(|_| is_current);
         if let Some(socket) = link.and_then(|link| link.socket().map(str::to_owned)) {
             self.await_owner(socket);
         }
-        self.answer_lost().await
+        self.answer_unanswered().await
     }
 
     /// A request of the owner's engine to the client.
@@ -588,7 +590,7 @@ impl SessionTask {
         if link.is_some_and(|link| link.is_stopped) {
             self.delivery().follow(true).await;
             self.other.rests = true;
-            return self.answer_lost().await;
+            return self.answer_unanswered().await;
         }
         self.succeed_owner(SEARCH).await
     }
@@ -598,12 +600,12 @@ impl SessionTask {
         self.delivery().follow(true).await;
         // A request that opens the session looks for an owner itself.
         if !self.machine.is_settled() {
-            return self.answer_lost().await;
+            return self.answer_unanswered().await;
         }
         if !self.deps.library.exists(&self.owner.id) {
             let batch = self.machine.gone();
             self.perform(batch).await;
-            return self.answer_lost().await;
+            return self.answer_unanswered().await;
         }
         if self.other.search.is_none() {
             self.search_to_serve(search);
@@ -612,16 +614,16 @@ impl SessionTask {
     }
 
     /// Serves the requests that the owner has not answered, or answers that it has ended.
-    async fn answer_lost(&mut self) -> Batch<Reply> {
+    async fn answer_unanswered(&mut self) -> Batch<Reply> {
         self.machine.pass_on(self.other.link.is_some());
         let mut batch = Vec::new();
         let mut is_there = None;
-        for lost in mem::take(&mut self.other.lost) {
-            let Lost {
+        for unanswered in mem::take(&mut self.other.unanswered) {
+            let Unanswered {
                 reply,
                 passed,
                 is_cancelled,
-            } = lost;
+            } = unanswered;
             let is_withdrawn = reply.cancellation().is_cancelled();
             if matches!(passed, Passed::Prompt { .. }) && (is_cancelled || is_withdrawn) {
                 self.answer_cancelled(reply, passed, is_withdrawn).await;
@@ -636,14 +638,14 @@ impl SessionTask {
             }
             let is_there =
                 *is_there.get_or_insert_with(|| self.deps.library.exists(&self.owner.id));
-            let refusal = self.refusal_of_lost(is_there);
+            let refusal = self.refusal_of_unanswered(is_there);
             self.answer_passed(reply, Err(refusal), &passed).await;
         }
         batch
     }
 
     /// The refusal of a request that the owner will not answer.
-    fn refusal_of_lost(&self, is_there: bool) -> Refusal {
+    fn refusal_of_unanswered(&self, is_there: bool) -> Refusal {
         if !is_there {
             Refusal::NotFound
         } else if self.owner.session.is_none() {

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::store::medium::{Durability, Image, Owned, StoreError};
+use crate::store::medium::{Durability, Image, StoreError, WritableLog};
 use crate::sys::disk::copy;
 use crate::sys::{DiskFile, Timestamp};
 
@@ -36,7 +36,7 @@ impl Image for Lock {
     }
 }
 
-impl Owned for Lock {
+impl WritableLog for Lock {
     fn append(&mut self, _end: u64, block: &[u8], _safe: bool) -> Result<(), StoreError> {
         let written = self.file.append_all(block);
         written.map_err(StoreError::disk("append to", &self.path))?;

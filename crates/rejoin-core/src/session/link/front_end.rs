@@ -25,8 +25,8 @@ use crate::transport::{ClientConnection, MessageForm, OutgoingRequest, connect};
 
 use super::events::{self, Passing};
 use super::feed::{
-    Feed, FromOwner, FrontChannel, FrontEnd, FrontEvents, LinkCommand, Lost, PATIENCE, PassedOn,
-    Responds,
+    Feed, FromOwner, FrontChannel, FrontEnd, FrontEvents, LinkCommand, PATIENCE, PassedOn,
+    Responds, Unanswered,
 };
 use super::message::{
     self, ALIVE, ANSWER, ATTACH, Attach, Attached, DESCRIBE, NOTIFY, Notified, PASS, PROTOCOL,
@@ -517,15 +517,15 @@ async fn answered(
             answer,
         };
     }
-    let lost = Lost {
+    let unanswered = Unanswered {
         reply,
         passed,
         is_cancelled: cancelled.is_cancelled(),
     };
     if is_silent {
-        FromOwner::Silent(lost)
+        FromOwner::Silent(unanswered)
     } else {
-        FromOwner::Lost(lost)
+        FromOwner::Unanswered(unanswered)
     }
 }
 

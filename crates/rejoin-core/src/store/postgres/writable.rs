@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_postgres::types::Type;
 
-use crate::store::medium::{Image, Owned, StoreError};
+use crate::store::medium::{Image, StoreError, WritableLog};
 use crate::sys::{SessionId, Timestamp, blocking};
 
 use super::StoreTables;
@@ -262,7 +262,7 @@ impl Image for Claimed {
     }
 }
 
-impl Owned for Claimed {
+impl WritableLog for Claimed {
     /// If the connection breaks before the answer, the database is asked whether it has the block.
     fn append(&mut self, end: u64, block: &[u8], safe: bool) -> Result<(), StoreError> {
         if block.is_empty() {
