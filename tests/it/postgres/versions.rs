@@ -12,7 +12,7 @@ use crate::support::rows::Rows;
 
 /// How the tables of each version are made from those of the one before.
 const STEPS: [&str; 4] = [
-    include_str!("../../../crates/rejoin-core/src/store/postgres/schema.sql"),
+    include_str!("../../../crates/rejoin-core/src/store/postgres/version_1.sql"),
     include_str!("../../../crates/rejoin-core/src/store/postgres/version_2.sql"),
     include_str!("../../../crates/rejoin-core/src/store/postgres/version_3.sql"),
     include_str!("../../../crates/rejoin-core/src/store/postgres/version_4.sql"),

@@ -12,7 +12,7 @@ use crate::protocol::Role;
 use crate::record::header::Implementation;
 use crate::record::{Kind, Record};
 
-use super::page::{self, Words};
+use super::layout::{self, Words};
 use super::questions::Questions;
 use super::steps::Trail;
 use super::text::{Clip, short_member};
@@ -98,7 +98,7 @@ impl BriefingBuilder {
     /// it.
     pub fn finish(mut self) -> Option<Briefing> {
         self.turns.add_current();
-        page::render(&self.turns)
+        layout::render(&self.turns)
     }
 }
 
@@ -150,9 +150,9 @@ impl BriefingTurns {
     /// The introduction of the briefing.
     pub(super) fn words(&self) -> &'static Words {
         match (self.last_only, self.is_rest) {
-            (true, _) => &page::LAST_TURN,
-            (false, true) => &page::MISSED_TURNS,
-            (false, false) => &page::WHOLE,
+            (true, _) => &layout::LAST_TURN,
+            (false, true) => &layout::MISSED_TURNS,
+            (false, false) => &layout::WHOLE,
         }
     }
 

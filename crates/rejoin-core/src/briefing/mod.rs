@@ -6,7 +6,7 @@ mod builder;
 mod call;
 mod finder;
 mod lines;
-mod page;
+mod layout;
 mod questions;
 mod text;
 mod steps;
@@ -15,5 +15,5 @@ mod window;
 
 pub use builder::{Briefing, BriefingBuilder};
 pub use finder::Finder;
-pub use page::OPENINGS;
+pub use layout::OPENINGS;
 pub use window::{BriefingPosition, BriefingWindow, ShownTurns};

@@ -16,7 +16,7 @@ use super::signal::{Signal, is_there, signal};
 pub const LEAVES: Duration = Duration::from_millis(1500);
 
 /// How long it may take to exit after SIGTERM.
-const TERM_TIMEOUT: Duration = Duration::from_millis(500);
+const GUARD_PATIENCE: Duration = Duration::from_millis(500);
 
 /// How often the guard checks whether the process has exited.
 const POLL_INTERVAL: Duration = Duration::from_millis(25);
@@ -81,7 +81,7 @@ pub fn guard(
         return;
     }
     signal(group, Signal::Ask);
-    if !ends_within(group, TERM_TIMEOUT) {
+    if !ends_within(group, GUARD_PATIENCE) {
         signal(group, Signal::Kill);
     }
 }

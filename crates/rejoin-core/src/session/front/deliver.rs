@@ -4,7 +4,7 @@
 use crate::engine::{Block, Prompt};
 use crate::record::Kind;
 use crate::session::effect::Notification;
-use crate::session::link::front_end::OwnerLink;
+use crate::session::link::to_owner::OwnerLink;
 use crate::session::outcome::{Done, Refusal};
 use crate::session::owner::Owner;
 use crate::session::owner::open_session::{LogAccess, OpenSession};

@@ -6,11 +6,11 @@
 
 pub mod message;
 pub mod owners;
-pub mod owner_end;
+pub mod to_front;
 
-pub(super) mod front_end;
+pub(super) mod to_owner;
 pub(super) mod events;
 pub(super) mod feed;
 
-pub use owner_end::{ATTACH, serve};
 pub use owners::{Linked, Owners};
+pub use to_front::{ATTACH, serve};

@@ -17,7 +17,7 @@ use super::{StoreTables, roles};
 const VERSION: i32 = 4;
 /// How the tables of the first version are made, and how they become those of each later one.
 const STEPS: [&str; 4] = [
-    include_str!("schema.sql"),
+    include_str!("version_1.sql"),
     include_str!("version_2.sql"),
     include_str!("version_3.sql"),
     include_str!("version_4.sql"),
