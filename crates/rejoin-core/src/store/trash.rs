@@ -85,7 +85,17 @@ impl Store {
     /// Permanently removes a session: its log, and its copies and torn ends in the trash; false if
     /// there are none. Fails while it is open for writing. Does not touch the catalog.
     pub fn erase(&self, id: &SessionId) -> Result<bool, StoreError> {
-        self.context.medium.erase(id)
+        self.erase_if(id, &mut || true)
+    }
+
+    /// Permanently removes a session as [`erase`](Self::erase) does, if `wanted` returns true once the
+    /// session is locked; else nothing is removed.
+    pub fn erase_if(
+        &self,
+        id: &SessionId,
+        wanted: &mut dyn FnMut() -> bool,
+    ) -> Result<bool, StoreError> {
+        self.context.medium.erase(id, wanted)
     }
 }
 

@@ -224,8 +224,8 @@ impl Medium for Files {
         self.folder.has_traces_of(id)
     }
 
-    fn erase(&self, id: &SessionId) -> Result<bool, StoreError> {
-        self.folder.erase(id)
+    fn erase(&self, id: &SessionId, wanted: &mut dyn FnMut() -> bool) -> Result<bool, StoreError> {
+        self.folder.erase(id, wanted)
     }
 
     fn note(&self, name: &str) -> Option<Vec<u8>> {

@@ -91,13 +91,20 @@ impl StoreFolder {
     ///
     /// The log is removed last: after a crash the session still exists and can be removed again, and
     /// no process can restore a copy as long as the log exists.
-    pub(super) fn erase(self: &Arc<Self>, id: &SessionId) -> Result<bool, StoreError> {
+    pub(super) fn erase(
+        self: &Arc<Self>,
+        id: &SessionId,
+        wanted: &mut dyn FnMut() -> bool,
+    ) -> Result<bool, StoreError> {
         let layout = &self.layout;
         let lock = match Lock::take(self, id) {
             Ok(lock) => Some(lock),
             Err(StoreError::NotFound { .. }) => None,
             Err(error) => return Err(error),
         };
+        if !wanted() {
+            return Ok(false);
+        }
         let mut removed = false;
         for path in self.in_trash(id)? {
             removed |= self.remove(&path)?;

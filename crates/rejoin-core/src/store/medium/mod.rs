@@ -154,7 +154,7 @@ pub(in crate::store) trait Medium: Send + std::marker::Sync + fmt::Debug {
 
     /// Permanently removes a session and what the trash has of it; false if there is nothing. Fails
     /// while it is open for writing.
-    fn erase(&self, id: &SessionId) -> Result<bool, StoreError>;
+    fn erase(&self, id: &SessionId, wanted: &mut dyn FnMut() -> bool) -> Result<bool, StoreError>;
 
     /// A small text beside the sessions, which may be lost at any time.
     fn note(&self, name: &str) -> Option<Vec<u8>>;

@@ -334,13 +334,17 @@ impl Medium for Postgres {
         self.tables()?.has_traces_of(id)
     }
 
-    fn erase(&self, id: &SessionId) -> Result<bool, StoreError> {
+    fn erase(&self, id: &SessionId, wanted: &mut dyn FnMut() -> bool) -> Result<bool, StoreError> {
         let claim = match self.claim(id, false) {
             Ok(claim) => Some(claim),
             Err(StoreError::NotFound { .. }) => None,
             Err(error) => return Err(error),
         };
-        let erased = self.tables()?.erase(id);
+        let erased = if wanted() {
+            self.tables()?.erase(id)
+        } else {
+            Ok(false)
+        };
         drop(claim);
         erased
     }
