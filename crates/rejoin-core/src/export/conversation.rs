@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::index::Summary;
 use crate::json;
-use crate::record::title::title;
+use crate::record::title::{is_command, title};
 use crate::record::{Kind, OpenTurns};
 use crate::redact::Redactor;
 use crate::replay::{self, Replay};
@@ -90,7 +90,7 @@ fn expect_titles(
             break;
         };
         redactor.expect(entry.record.payload);
-        if title(entry.record.payload).is_some() {
+        if title(entry.record.payload).is_some_and(|title| !is_command(&title)) {
             break;
         }
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::header::{Header, Implementation, Workspace};
 use crate::record::metadata::{archived, restored};
-use crate::record::title::{named, title};
+use crate::record::title::{is_command, named, take_title};
 use crate::record::{Activity, AgentSessionId, Kind, Record, snapshot_of};
 use crate::store::{LogReader, Scan, StoreError};
 
@@ -98,9 +98,7 @@ impl Summary {
         self.activity.note(kind, id, at, payload);
         match kind {
             Kind::Prompt => {
-                if self.title.is_none() {
-                    self.title = title(payload);
-                }
+                take_title(&mut self.title, payload);
                 self.prompts += 1;
                 self.set_active(&at.to_string());
                 true
@@ -166,14 +164,16 @@ fn forked_from(header: &Header) -> Option<String> {
 /// The title that a session has without a name: from the first prompt that gives one.
 pub fn first_title(log: &mut LogReader) -> Result<Option<String>, StoreError> {
     log.seek(0);
+    let mut title = None;
     while let Some(entry) = log.next()? {
-        if entry.record.kind == Kind::Prompt
-            && let Some(title) = title(entry.record.payload)
-        {
-            return Ok(Some(title));
+        if entry.record.kind == Kind::Prompt {
+            take_title(&mut title, entry.record.payload);
+            if title.as_deref().is_some_and(|title| !is_command(title)) {
+                break;
+            }
         }
     }
-    Ok(None)
+    Ok(title)
 }
 
 /// The agents' ids of a session. If an agent created it, the agent's id is one of them, whatever

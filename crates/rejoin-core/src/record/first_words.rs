@@ -1,7 +1,7 @@
 //! Finds the line of a prompt that says what it is about.
 //!
-//! Clients and users wrap prompts in other text: code fences, tags such as
-//! `<previous_user_message>`, rules of dashes. These make poor titles.
+//! Clients and users put other text around prompts: code, tags such as `<previous_user_message>`,
+//! rules of dashes, the paths of pictures, what is open in an editor. These make poor titles.
 
 /// The longest tag that is removed, in bytes.
 const LONGEST_TAG: usize = 256;
@@ -10,12 +10,37 @@ const LONGEST_TAG: usize = 256;
 const MOST_LINES: usize = 64;
 const MOST_TAGS: usize = 8;
 
-/// The candidate lines of `text`, without what was wrapped around them.
+/// The candidate lines of `text`, without what was put around them: first those in words, then those
+/// of code, then those that are nothing but a path.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = &str> {
+    let text = request(text);
+    let (mut words, mut code, mut paths) = (Vec::new(), Vec::new(), Vec::new());
+    let mut fence = None;
     let lines = text.split(ends_line).map(str::trim);
-    let lines = lines.filter(|line| !line.is_empty()).take(MOST_LINES);
+    for line in lines.filter(|line| !line.is_empty()).take(MOST_LINES) {
+        let mark = ["```", "~~~"]
+            .into_iter()
+            .find(|mark| line.starts_with(mark));
+        match (fence, mark) {
+            (Some(open), Some(mark)) if open == mark => fence = None,
+            (Some(_), _) => code.push(line),
+            (None, Some(mark)) => {
+                let rest = line.trim_start_matches(&mark[..1]);
+                match rest.split_once(mark) {
+                    Some((within, behind)) => {
+                        code.push(within.trim());
+                        words.push(behind.trim_start_matches(&mark[..1]).trim());
+                    }
+                    None => fence = Some(mark),
+                }
+            }
+            (None, None) if is_path(line) => paths.push(line),
+            (None, None) => words.push(line),
+        }
+    }
+    let lines = words.into_iter().chain(code).chain(paths);
     lines
-        .map(move |line| said(untagged(unfenced(line), text)))
+        .map(move |line| said(without_pictures(untagged(line, text))))
         .filter(|line| {
             !line
                 .chars()
@@ -23,19 +48,66 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = &str> {
         })
 }
 
-pub(super) fn ends_line(c: char) -> bool {
-    matches!(c, '\n'..='\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
+/// The words of the user behind what an editor says of itself.
+fn request(text: &str) -> &str {
+    let mut behind = text.match_indices("\n## My request for ");
+    let behind = behind
+        .next()
+        .and_then(|(at, _)| text[at + 1..].split_once('\n'));
+    let words = behind.map(|(_, words)| words);
+    words
+        .filter(|words| !words.trim().is_empty())
+        .unwrap_or(text)
 }
 
-/// A line without the fence that it begins with. Empty for one that only opens or closes code.
-fn unfenced(line: &str) -> &str {
-    for fence in ["```", "~~~"] {
-        if let Some(rest) = line.strip_prefix(fence) {
-            let rest = rest.trim_start_matches(['`', '~']);
-            return rest.split_once(fence).map_or("", |(code, _)| code).trim();
+/// The text of a heading.
+pub(super) fn heading(line: &str) -> Option<&str> {
+    let rest = line.trim_start_matches('#');
+    let text = rest
+        .strip_prefix(' ')
+        .filter(|_| rest.len() < line.len())?
+        .trim();
+    (!text.is_empty()).then_some(text)
+}
+
+/// Whether a line is nothing but the path of a file.
+fn is_path(line: &str) -> bool {
+    let path = line.trim_matches(['\'', '"', '`']).trim_start_matches('@');
+    let drive = path.as_bytes().get(1..3);
+    let is_absolute = path
+        .strip_prefix('/')
+        .is_some_and(|path| path.contains('/'))
+        || path.starts_with("~/")
+        || path.starts_with("file://")
+        || matches!(drive, Some(b":\\" | b":/"));
+    // A terminal escapes spaces.
+    let mut pairs = path.chars().zip(path.chars().skip(1));
+    is_absolute && !pairs.any(|(before, c)| c.is_whitespace() && before != '\\')
+}
+
+/// A line without the pictures that it begins with.
+fn without_pictures(line: &str) -> &str {
+    let mut words = line;
+    loop {
+        let first = words.split_whitespace().next().unwrap_or_default();
+        let ends = [".png", ".jpg", ".jpeg", ".gif", ".webp"];
+        let is_picture = is_path(first) && ends.iter().any(|end| first.ends_with(end));
+        let rest = if is_picture {
+            &words[first.len()..]
+        } else if let Some(named) = words.strip_prefix("[Image #") {
+            named.split_once(']').map_or("", |(_, rest)| rest)
+        } else {
+            return words;
+        };
+        if rest.trim().is_empty() {
+            return line;
         }
+        words = rest.trim();
     }
-    line
+}
+
+pub(super) fn ends_line(c: char) -> bool {
+    matches!(c, '\n'..='\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
 /// A line without leading tags and their end tags. A `<T>` without an end tag stays.
@@ -99,9 +171,26 @@ mod tests {
     fn what_is_around_a_prompt_is_taken_off() {
         for (text, expected) in [
             ("Fix it", Some("Fix it")),
-            ("```rust\nfn main() {}\n```\nwhy?", Some("fn main() {}")),
+            ("```rust\nfn main() {}\n```\nwhy?", Some("why?")),
+            ("```rust\nfn main() {}\n```", Some("fn main() {}")),
+            ("```rust\nfn main() {}", Some("fn main() {}")),
             ("~~~~\n\n~~~~\nwhy?", Some("why?")),
-            ("```let x = 1;``` what is it?", Some("let x = 1;")),
+            ("```let x = 1;``` what is it?", Some("what is it?")),
+            ("```let x = 1;```", Some("let x = 1;")),
+            ("/srv/a.png\nwhat is it?", Some("what is it?")),
+            (
+                "'/srv/my\\ a.png' what is it?",
+                Some("'/srv/my\\ a.png' what is it?"),
+            ),
+            ("/srv/a.png what is it?", Some("what is it?")),
+            ("[Image #1] what is it?", Some("what is it?")),
+            ("/srv/a.png", Some("/srv/a.png")),
+            ("C:\\a\\b.rs\n~/c\nfile:///d\nand?", Some("and?")),
+            (
+                "# Context from my IDE setup:\n\n## Open tabs:\n- a\n\n## My request for Codex:\nWhy?",
+                Some("Why?"),
+            ),
+            ("a\n## My request for Codex:\n", Some("a")),
             ("---\n***\nFix it", Some("Fix it")),
             (
                 "<previous_user_message>My name is Ada</previous_user_message>",

@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 use serde::de::{Deserialize, Deserializer, Visitor};
 use serde_json::value::RawValue;
 
-use super::first_words::{self, ends_line};
+use super::first_words::{self, ends_line, heading};
 use crate::protocol::UpdateKind;
 use crate::text;
 
@@ -136,8 +136,40 @@ impl<'de> Deserialize<'de> for LossyString {
 
 /// The first meaningful line of a prompt, in the form of a title.
 fn of_prompt(text: &str) -> Option<String> {
+    let plain = |line: &str| first_line(heading(line).unwrap_or(line));
     let mut meant = first_words::lines(text);
-    meant.find_map(first_line).or_else(|| first_line(text))
+    let mut next = || meant.find_map(|line| Some((line, plain(line)?)));
+    let Some((line, title)) = next() else {
+        return first_line(text);
+    };
+    // Such a line only leads to what is meant, such as the heading of a plan.
+    if line.ends_with(':')
+        && let Some((behind, meant)) = next()
+    {
+        return match heading(behind) {
+            Some(_) => Some(meant),
+            None => first_line(&format!("{title} {meant}")),
+        };
+    }
+    Some(title)
+}
+
+/// Takes the title that a prompt with this payload gives, if there was no other so far, or only a command
+/// such as `/mode`, which says nothing about the session.
+pub fn take_title(known: &mut Option<String>, payload: &str) {
+    if known.as_deref().is_none_or(is_command)
+        && let Some(title) = title(payload)
+        && (known.is_none() || !is_command(&title))
+    {
+        *known = Some(title);
+    }
+}
+
+/// Whether a title is nothing but a command.
+pub fn is_command(title: &str) -> bool {
+    let name = title.strip_prefix('/');
+    let is_of_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | ':' | '.');
+    name.is_some_and(|name| !name.is_empty() && name.chars().all(is_of_name))
 }
 
 /// The first line of `text` with a visible character, in the form of a title.
@@ -236,6 +268,17 @@ mod tests {
             ("a\u{a0}\u{3000} b", Some("a b")),
             ("/recall 2", Some("/recall 2")),
             ("```rust\nfn main() {}\n```", Some("fn main() {}")),
+            (
+                "Implement the following plan:\n\n# Add it\n\n1. a",
+                Some("Add it"),
+            ),
+            (
+                "It fails when running:\n```\ncargo test\n```",
+                Some("It fails when running: cargo test"),
+            ),
+            ("And now:", Some("And now:")),
+            ("## A heading\nand more", Some("A heading")),
+            ("#1 fails", Some("#1 fails")),
             ("<a>My name\nis Ada</a>", Some("My name")),
             ("```\n```", Some("```")),
             ("?", Some("?")),
@@ -253,6 +296,22 @@ mod tests {
             (" \n\u{200b}\n\u{0}", None),
         ] {
             assert_eq!(of_text(text).as_deref(), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_command_alone_is_a_title_only_for_want_of_a_better_one() {
+        let prompt = |text: &str| json!({"prompt": [{"type": "text", "text": text}]}).to_string();
+        let mut title = None;
+        for (text, expected) in [
+            (" ", None),
+            ("/mode", Some("/mode")),
+            ("/help", Some("/mode")),
+            ("Count them", Some("Count them")),
+            ("And these", Some("Count them")),
+        ] {
+            take_title(&mut title, &prompt(text));
+            assert_eq!(title.as_deref(), expected, "{text}");
         }
     }
 

@@ -1,11 +1,11 @@
 //! Decides which of the titles in a log counts.
 
 use super::metadata::title_of_client;
-use super::title::{named, title};
+use super::title::{named, take_title};
 use super::{Kind, Record};
 
 /// The title of a session as its records are read: the last one that was set, or else one from the
-/// first prompt with usable text.
+/// first prompt with usable text, that is not only a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TitleTracker {
     first: Option<String>,
@@ -18,7 +18,7 @@ impl TitleTracker {
     /// Takes the next record.
     pub fn record(&mut self, record: &Record<'_>) {
         match record.kind {
-            Kind::Prompt if self.first.is_none() => self.first = title(record.payload),
+            Kind::Prompt => take_title(&mut self.first, record.payload),
             Kind::Info => {
                 if let Some(named) = named(record.payload) {
                     self.named = named;
