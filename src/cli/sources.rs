@@ -155,6 +155,10 @@ fn variables() -> BTreeMap<&'static str, PathBuf> {
         if matches!(name, "GOOSE_PATH_ROOT" | "XDG_DATA_HOME") {
             return folder.is_absolute().then_some((name, folder));
         }
+        // Relative to the tool's own folder.
+        if name == "OPENCODE_DB" {
+            return Some((name, folder));
+        }
         Some((name, std::path::absolute(&folder).ok()?))
     });
     named.collect()

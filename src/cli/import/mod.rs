@@ -3,14 +3,16 @@
 mod watch;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 
 use rejoin::index::Catalog;
 use rejoin::sources::import::{ImportError, ImportOutcome, Importer};
-use rejoin::sources::{FoundConversation, FoundConversations, SOURCES, Source, ToolFolders};
+use rejoin::sources::{
+    DamagedPlace, FoundConversation, FoundConversations, SOURCES, Source, ToolFolders,
+};
 use rejoin::store::{Durability, Store, StoreError};
 use rejoin::sys::{Sys, with_causes};
 
@@ -118,7 +120,8 @@ fn lines_of(source: &Source, tally: &Tally, places: &ToolFolders, look: &Look) -
 struct Tally {
     outcomes: BTreeMap<ImportOutcome, usize>,
     unknown: usize,
-    damaged: usize,
+    /// The damaged places, and the files that have them.
+    damage: Vec<(PathBuf, DamagedPlace)>,
     keep_secrets: usize,
     errors: Vec<String>,
 }
@@ -151,7 +154,10 @@ fn import(
                 done(found, report.outcome);
                 *tally.outcomes.entry(report.outcome).or_default() += 1;
                 tally.unknown += report.unknown;
-                tally.damaged += report.damaged;
+                let damage = report.damage.into_iter();
+                tally
+                    .damage
+                    .extend(damage.map(|damage| (found.path.clone(), damage)));
                 tally.keep_secrets += usize::from(report.keeps_secrets);
             }
             // A session that is being continued here is not touched.
@@ -179,18 +185,31 @@ impl Tally {
     }
 
     fn as_json(&self, source: &Source, folder: &Path) -> Value {
+        let damage = self.damage.iter().map(|(path, damage)| {
+            let mut place = json!({
+                "file": path,
+                "line": damage.line,
+                "what": damage.kind.as_str(),
+            });
+            if let Some(subagent) = &damage.subagent {
+                place["subagent"] = subagent.as_str().into();
+            }
+            place
+        });
         json!({
             "source": source.name,
             "folder": folder,
             "imported": self.number(ImportOutcome::Imported),
             "extended": self.number(ImportOutcome::Extended),
+            "renewed": self.number(ImportOutcome::Renewed),
             "unchanged": self.already_here(),
             "differing": self.number(ImportOutcome::Differs),
             "deleted": self.number(ImportOutcome::Deleted),
             "empty": self.number(ImportOutcome::Empty),
             "failed": self.errors.len(),
             "unknownRecords": self.unknown,
-            "damagedLines": self.damaged,
+            "damagedLines": self.damage.len(),
+            "damage": damage.collect::<Vec<_>>(),
             "keepingSecrets": self.keep_secrets,
         })
     }
@@ -199,10 +218,11 @@ impl Tally {
         let parts = [
             (self.number(ImportOutcome::Imported), "imported"),
             (self.number(ImportOutcome::Extended), "extended"),
+            (self.number(ImportOutcome::Renewed), "changed, and renewed"),
             (self.already_here(), "already here"),
             (
                 self.number(ImportOutcome::Differs),
-                "different here, and left so",
+                "continued here, and left so",
             ),
             (self.number(ImportOutcome::Deleted), "in the trash"),
             (
@@ -218,12 +238,13 @@ impl Tally {
         if parts.is_empty() {
             return format!("no conversations in {}", printable(folder));
         }
-        let left_out = [
-            (self.unknown, "unknown record"),
-            (self.damaged, "damaged line"),
-        ];
-        let left_out = left_out.into_iter().filter(|(number, _)| *number > 0);
-        parts.extend(left_out.map(|(number, what)| format!("{} left out", count(number, what))));
+        if self.unknown > 0 {
+            let unknown = count(self.unknown, "unknown record");
+            parts.push(format!("{unknown} left out"));
+        }
+        if !self.damage.is_empty() {
+            parts.push(count(self.damage.len(), "damaged line"));
+        }
         if self.keep_secrets > 0 {
             let sessions = count(self.keep_secrets, "session");
             parts.push(format!(

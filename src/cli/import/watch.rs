@@ -160,6 +160,7 @@ impl Follower {
                 let became = match outcome {
                     ImportOutcome::Imported => "imported",
                     ImportOutcome::Extended => "extended",
+                    ImportOutcome::Renewed => "renewed",
                     _ => return,
                 };
                 let path = printable(&found.path.to_string_lossy());

@@ -15,7 +15,7 @@ use super::{home, read_all, source};
 #[test]
 fn a_compressed_file_is_read_like_the_plain_one() {
     let home = home();
-    fs::remove_dir_all(home.path().join(".codex/sessions")).unwrap();
+    fs::remove_dir_all(home.path().join(".codex/sessions/2026")).unwrap();
     let codex = source("codex");
     let (found, plain) = read_all(codex, home.path()).remove(0);
     let bytes = fs::read(&found.path).unwrap();
@@ -34,13 +34,13 @@ fn a_compressed_file_is_read_like_the_plain_one() {
     let (_, unpacked) = read_all(codex, home.path()).remove(0);
     assert_eq!(unpacked.id, plain.id);
     assert_eq!(unpacked.entries, plain.entries);
-    assert_eq!(unpacked.damaged, 0);
+    assert!(unpacked.damage.is_empty());
     // Cut off, or changed, it is read as far as possible.
     let whole = fs::read(&packed).unwrap();
     for at in 0..whole.len() {
         fs::write(&packed, &whole[..at]).unwrap();
         assert_eq!(
-            read_all(codex, home.path()).remove(0).1.damaged,
+            read_all(codex, home.path()).remove(0).1.damage.len(),
             1,
             "cut at {at}"
         );
@@ -61,7 +61,7 @@ fn a_file_that_codex_compressed_is_read() {
         return;
     };
     let home = tempfile::tempdir().unwrap();
-    let folder = home.path().join(".codex/archived_sessions");
+    let folder = home.path().join(".codex/sessions/2025/06/01");
     fs::create_dir_all(&folder).unwrap();
     let packed = samples
         .join("archived_sessions")

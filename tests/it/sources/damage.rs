@@ -7,10 +7,11 @@
 )]
 
 use std::fs;
+use std::path::Path;
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
-use rejoin::sources::{FoundConversation, ToolConversation};
+use rejoin::sources::{DamageKind, FoundConversation, ToolConversation};
 use rejoin::sys::Timestamp;
 
 use super::{home, of_files, read_all, source};
@@ -84,7 +85,75 @@ fn one_damaged_line_costs_no_other() {
     damaged.extend_from_slice(b"\"}}\n");
     let read_anyway = read("codex", name, &damaged);
     assert_eq!(read_anyway.entries, expected);
-    assert_eq!(read_anyway.damaged, 2);
+    let lines = String::from_utf8_lossy(&file).lines().count();
+    let damage = read_anyway.damage.iter();
+    let damage: Vec<_> = damage
+        .map(|damage| (damage.line - lines, damage.kind))
+        .collect();
+    let expected = [
+        (1, DamageKind::Zeros),
+        (2, DamageKind::Torn),
+        (3, DamageKind::NoRecord),
+    ];
+    assert_eq!(damage, expected);
+}
+
+/// Records that are whole are read, wherever another one was cut off before them, whatever zeros are
+/// between them, and however their line feeds are written.
+#[test]
+fn damage_costs_no_record_that_is_whole() {
+    let is_of_lines = |name: &str| {
+        Path::new(name)
+            .extension()
+            .is_some_and(|end| end == "jsonl")
+    };
+    for (source, name, file) in WHOLE.iter().filter(|(_, name, _)| is_of_lines(name)) {
+        let lines: Vec<&[u8]> = file.split_inclusive(|byte| *byte == b'\n').collect();
+        let whole = read(source, name, file);
+        if lines.len() < 3 || whole.entries.is_empty() || !whole.damage.is_empty() {
+            continue;
+        }
+        let step = (file.len() / 200).max(1);
+        let (mut start, mut at) = (lines[0].len(), step);
+        for number in 1..lines.len() - 1 {
+            let without = [&lines[..number], &lines[number + 1..]].concat().concat();
+            let expected = read(source, name, &without);
+            while at < start + lines[number].len() {
+                let cut = at.saturating_sub(start).min(lines[number].len() - 2);
+                at += step;
+                // Behind it, a record may be a part of the one that was cut off.
+                let before = lines[number][..cut].trim_ascii_end();
+                if before.ends_with(b":") || before.ends_with(b"[") {
+                    continue;
+                }
+                let torn = [
+                    &lines[..number],
+                    &[&lines[number][..cut]],
+                    &lines[number + 1..],
+                ];
+                let found = read(source, name, &torn.concat().concat());
+                let at_cut = format!("{source} {name}, line {}, cut at {cut}", number + 1);
+                assert_eq!(found.entries, expected.entries, "{at_cut}");
+                assert_eq!(found.damage.len(), usize::from(cut > 0), "{at_cut}");
+            }
+            start += lines[number].len();
+            let zeros = [
+                &lines[..number],
+                &[&[0; 7][..], b"\n", &[0; 3]],
+                &lines[number..],
+            ];
+            let found = read(source, name, &zeros.concat().concat());
+            assert_eq!(found.entries, whole.entries, "{source} {name}");
+            assert_eq!(found.damage.len(), 2, "{source} {name}");
+        }
+        let text = str::from_utf8(file).unwrap();
+        let raw = text
+            .replace("\\\\", "\0")
+            .replace("\\n", "\n")
+            .replace('\0', "\\\\");
+        let found = read(source, name, raw.as_bytes());
+        assert_eq!(found.entries, whole.entries, "{source} {name}");
+    }
 }
 
 #[test]
@@ -97,7 +166,7 @@ fn a_file_of_nothing_but_damage_is_counted() {
         };
         let read = read(source.name, name, b"{broken\n");
         assert_eq!(
-            (read.entries.len(), read.damaged),
+            (read.entries.len(), read.damage.len()),
             (0, 1),
             "{}",
             source.name

@@ -64,11 +64,11 @@ fn what_tools_keep_becomes_sessions_and_stays_what_it_was() {
     assert!(output.status.success(), "{output:?}");
     let said = String::from_utf8(output.stdout).unwrap();
     let expected = "\
-claude-code  1 imported, 1 unknown record left out, 1 damaged line left out
+claude-code  1 imported, 1 unknown record left out, 1 damaged line
 codex        2 imported, 1 without a prompt or part of another, 1 unknown record left out
 copilot      1 imported, 1 unknown record left out
 gemini       2 imported
-goose        4 imported, 1 unknown record left out, 1 damaged line left out
+goose        4 imported, 1 unknown record left out, 1 damaged line
 kimi         1 imported, 1 unknown record left out
 kimi-cli     3 imported, 1 unknown record left out
 opencode     2 imported
@@ -130,9 +130,9 @@ qwen         1 imported
 fn a_conversation_that_grows_is_continued_in_its_session() {
     let (home, store) = (home(), tempfile::tempdir().unwrap());
     let (home, store) = (home.path(), store.path());
-    let folder = home.join(".codex/archived_sessions");
+    let folder = home.join(".codex/sessions/2025/06/01");
     let name = "rollout-2025-06-01T08-00-00-0190aaaa-0000-7000-8000-000000000003.jsonl";
-    fs::remove_dir_all(home.join(".codex/sessions")).unwrap();
+    fs::remove_dir_all(home.join(".codex/sessions/2026")).unwrap();
     assert_eq!(import(store, home, "codex"), [1, 0, 0, 0, 0]);
     let append = |text: &str| {
         let file = OpenOptions::new().append(true).open(folder.join(name));
@@ -159,14 +159,37 @@ fn a_conversation_that_grows_is_continued_in_its_session() {
     });
     assert!(at.is_sorted(), "{shown}");
     runs(store, &["sessions", "verify"]);
-    // Something else than before: the session keeps what it has.
+    // Something else than before: the session is what the file is, with what was set here.
+    runs(store, &["sessions", "rename", &id, "My name"]);
     let file = folder.join(name);
-    let text = fs::read_to_string(&file)
-        .unwrap()
-        .replace("Next.", "Other.");
-    fs::write(&file, text).unwrap();
-    assert_eq!(import(store, home, "codex"), [0, 0, 0, 1, 0]);
-    assert_eq!(runs(store, &["sessions", "show", &id]), shown);
+    let text = fs::read_to_string(&file).unwrap();
+    let change = |from: &str, to: &str| fs::write(&file, text.replace(from, to)).unwrap();
+    change("Next.", "Other.");
+    assert_eq!(import(store, home, "codex"), [0, 0, 0, 0, 0]);
+    let renewed = runs(store, &["sessions", "show", &id]);
+    assert!(
+        renewed.contains("Other.") && !renewed.contains("Next."),
+        "{renewed}"
+    );
+    assert_eq!(listed(store), [("My name".to_owned(), id.clone())]);
+    assert_eq!(import(store, home, "codex"), [0, 0, 1, 0, 0]);
+    // Shorter than before; then nothing, which changes nothing.
+    let (first, _) = text.split_once("Next.").unwrap();
+    let (first, _) = first.rsplit_once('\n').unwrap();
+    fs::write(&file, format!("{first}\n")).unwrap();
+    import(store, home, "codex");
+    let shorter = runs(store, &["sessions", "show", &id]);
+    assert!(
+        shorter.contains("More.") && !shorter.contains("Other."),
+        "{shorter}"
+    );
+    fs::write(&file, "").unwrap();
+    import(store, home, "codex");
+    assert_eq!(runs(store, &["sessions", "show", &id]), shorter);
+    fs::remove_file(&file).unwrap();
+    import(store, home, "codex");
+    assert_eq!(runs(store, &["sessions", "show", &id]), shorter);
+    runs(store, &["sessions", "verify"]);
 }
 
 #[test]

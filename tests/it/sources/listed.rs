@@ -19,7 +19,7 @@ use crate::support::command::{command, runs};
 use crate::support::systems::can_run;
 
 /// Where the fixtures have a thread of Codex.
-pub(super) const ROLLOUT: &str = ".codex/archived_sessions/\
+pub(super) const ROLLOUT: &str = ".codex/sessions/2025/06/01/\
                        rollout-2025-06-01T08-00-00-0190aaaa-0000-7000-8000-000000000003.jsonl";
 
 pub(super) fn append(file: &Path, line: &str) {

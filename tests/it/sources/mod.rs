@@ -5,6 +5,7 @@
     reason = "the files of other tools are no store"
 )]
 
+mod cases;
 mod cli;
 mod client;
 mod clipped;

@@ -34,7 +34,9 @@ fn each_source_reads_every_kind_of_record_of_its_tool() {
             writeln!(
                 text,
                 "{name}: {} in {cwd}, {} unknown, {} damaged",
-                conversation.id, conversation.unknown, conversation.damaged
+                conversation.id,
+                conversation.unknown,
+                conversation.damage.len()
             )
             .unwrap();
             for entry in &conversation.entries {

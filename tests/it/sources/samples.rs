@@ -94,8 +94,9 @@ fn claude_code() {
                 .into_iter()
                 .flatten()
             {
-                if is_main && block["type"] == "text" && block["text"] != "" {
-                    spoken.insert(block["text"].as_str().unwrap().to_owned());
+                let text = block["text"].as_str().unwrap_or_default();
+                if is_main && block["type"] == "text" && !text.trim().is_empty() {
+                    spoken.insert(text.to_owned());
                 }
             }
         }

@@ -19,7 +19,7 @@ use crate::support::command::runs;
 fn what_changes_is_imported_until_the_command_is_interrupted() {
     let (home, store) = (home(), tempfile::tempdir().unwrap());
     let (home, store) = (home.path(), store.path());
-    let archive = home.join(".codex/archived_sessions");
+    let archive = home.join(".codex/sessions/2025/06/01");
     let name = "rollout-2025-06-01T08-00-00-0190aaaa-0000-7000-8000-000000000003.jsonl";
     for signal in [Signal::INT, Signal::TERM] {
         let mut command = at_home(store, home, &["import", "--watch", "codex", "goose"]);

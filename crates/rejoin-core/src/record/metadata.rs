@@ -62,7 +62,22 @@ pub const SYSTEM_PROMPT: &str = "systemPrompt";
 /// Restoring counts as use, even without a prompt.
 pub const RESTORED: &str = r#"{"restored":true}"#;
 
+/// The payload of an `info` record behind the records that an import has written: up to here the log
+/// is a copy of another tool's conversation.
+pub const IMPORTED: &str = r#"{"imported":true}"#;
+
 /// Whether an `info` record with this payload says so.
+pub fn imported(payload: &str) -> bool {
+    own_flag(payload, "imported") == Some(true)
+}
+
+/// The payloads of `info` records which say that the conversation's own tool has put it away, and that
+/// it has fetched it back.
+pub const ARCHIVED_BY_TOOL: &str = r#"{"archived":true,"by":"tool"}"#;
+/// See [`ARCHIVED_BY_TOOL`].
+pub const UNARCHIVED_BY_TOOL: &str = r#"{"archived":false,"by":"tool"}"#;
+
+/// Whether an `info` record with this payload says that the session was restored.
 pub fn restored(payload: &str) -> bool {
     own_flag(payload, "restored") == Some(true)
 }
@@ -106,6 +121,9 @@ mod tests {
         assert_eq!(archived(&payload), None);
         assert_eq!(MetadataChange::title(" \n\u{200d}"), None);
         assert!(restored(RESTORED));
+        assert!(imported(IMPORTED) && !imported(RESTORED));
+        assert_eq!(archived(ARCHIVED_BY_TOOL), Some(true));
+        assert_eq!(archived(UNARCHIVED_BY_TOOL), Some(false));
         assert_eq!(archived(RESTORED), None);
         for state in [true, false] {
             let payload = MetadataChange::Archived(state).payload();

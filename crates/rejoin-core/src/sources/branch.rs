@@ -12,13 +12,21 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
+/// Records that have the same id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SameId {
+    /// A compaction may write records again: the first one counts.
+    Copies,
+    /// Fragments of one message: each counts that says something else.
+    Fragments,
+}
+
 /// For each record, whether it is shown.
-pub(super) fn shown(records: &[Value]) -> Vec<bool> {
+pub(super) fn shown(records: &[Value], same_id: SameId) -> Vec<bool> {
     let is_node = |record: &Value| record["uuid"].is_string() && !is_sidechain(record);
     let mut at_uuid: HashMap<&str, usize> = HashMap::new();
     for (at, record) in records.iter().enumerate() {
         if let (true, Some(uuid)) = (is_node(record), record["uuid"].as_str()) {
-            // A compaction may write records again: the first one counts.
             at_uuid.entry(uuid).or_insert(at);
         }
     }
@@ -69,6 +77,16 @@ pub(super) fn shown(records: &[Value]) -> Vec<bool> {
             call.is_some_and(|call| calls.contains(call))
         });
         shown[at] |= answers && is_node(record) && is_first(at);
+    }
+    if same_id == SameId::Fragments {
+        let mut messages: HashSet<(&str, String)> = HashSet::new();
+        for (at, record) in records.iter().enumerate() {
+            let Some(uuid) = record["uuid"].as_str().filter(|_| is_node(record)) else {
+                continue;
+            };
+            let is_new = messages.insert((uuid, record["message"].to_string()));
+            shown[at] = is_new && at_uuid.get(uuid).is_some_and(|first| shown[*first]);
+        }
     }
     // Records about the state of the session have a place in the tree, but no other branch.
     for (at, record) in records.iter().enumerate() {
@@ -126,7 +144,7 @@ mod tests {
     }
 
     fn names(records: &[Value]) -> String {
-        let shown = shown(records);
+        let shown = shown(records, SameId::Copies);
         let shown = records.iter().zip(shown).filter(|(_, shown)| *shown);
         shown
             .map(|(record, _)| record["uuid"].as_str().unwrap_or("-"))
@@ -173,5 +191,23 @@ mod tests {
         assert_eq!(names(&records), "a b c d");
         let circle = [user("a", Some("b")), user("b", Some("a"))];
         assert_eq!(names(&circle), "a b");
+    }
+
+    #[test]
+    fn fragments_of_a_message_are_shown_with_it() {
+        let mut more = user("b", Some("a"));
+        more["message"]["content"] = "more".into();
+        let records = [
+            user("a", None),
+            user("b", Some("a")),
+            more.clone(),
+            more,
+            user("x", Some("a")),
+            user("x", Some("a")),
+            user("c", Some("b")),
+        ];
+        let found = shown(&records, SameId::Fragments);
+        assert_eq!(found, [true, true, true, false, false, false, true]);
+        assert_eq!(names(&records), "a b c");
     }
 }

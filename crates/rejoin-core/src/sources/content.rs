@@ -21,6 +21,24 @@ pub(super) fn data_image(url: &str) -> Option<Value> {
         .then(|| image(mime_type, data))
 }
 
+/// The image in a part of the API of Gemini.
+pub(super) fn inline_image(part: &Value) -> Option<Value> {
+    let data = &part["inlineData"];
+    Some(image(data["mimeType"].as_str()?, data["data"].as_str()?))
+}
+
+/// An image of which only the data is known.
+pub(super) fn image_of(base64: &str) -> Option<Value> {
+    let kinds = [
+        ("iVBOR", "image/png"),
+        ("/9j/", "image/jpeg"),
+        ("R0lG", "image/gif"),
+        ("UklGR", "image/webp"),
+    ];
+    let kind = kinds.iter().find(|(start, _)| base64.starts_with(start));
+    kind.map(|(_, mime_type)| image(mime_type, base64))
+}
+
 /// A block as the content of a tool call.
 pub(super) fn of_call(block: Value) -> Value {
     // `json!` would copy the block, which may be long.

@@ -1,16 +1,18 @@
 //! A conversation as the records of a log, put together in the order in which it is read.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::record::metadata::ARCHIVED_BY_TOOL;
 use crate::record::{Kind, title};
 use crate::redact::Redactor;
-use crate::sys::Timestamp;
+use crate::sys::{Timestamp, path};
 
 use super::content;
+use super::damage::DamagedPlace;
 use super::usage::{Ledger, Spent};
 
 /// A conversation of another tool. Without entries, the file did not have one, or only a part of
@@ -29,15 +31,15 @@ pub struct ToolConversation {
     pub entries: Vec<NewRecord>,
     /// How many records were not understood.
     pub unknown: usize,
-    /// How many lines were damaged.
-    pub damaged: usize,
+    /// Where its files are damaged.
+    pub damage: Vec<DamagedPlace>,
 }
 
 impl ToolConversation {
-    /// The conversation with more records that were not understood, and more damaged lines.
-    pub(super) fn counted(mut self, unknown: usize, damaged: usize) -> Self {
+    /// The conversation with more records that were not understood, and more damage.
+    pub(super) fn counted(mut self, unknown: usize, damage: Vec<DamagedPlace>) -> Self {
         self.unknown += unknown;
-        self.damaged += damaged;
+        self.damage.extend(damage);
         self
     }
 
@@ -49,7 +51,8 @@ impl ToolConversation {
             .filter(|entry| entry.kind == Kind::Prompt);
         for prompt in prompts {
             redactor.expect(&prompt.payload);
-            if title::title(&prompt.payload).is_some() {
+            let title = title::title(&prompt.payload);
+            if title.is_some_and(|title| !title::is_command(&title)) {
                 break;
             }
         }
@@ -79,6 +82,9 @@ impl NewRecord {
     }
 }
 
+/// The beginning of the ids of messages that the tool has given none.
+pub const UNNAMED: &str = "imported_";
+
 /// How a turn ended, if nothing says otherwise.
 const END: &str = r#"{"stopReason":"end_turn"}"#;
 const CANCELLED: &str = r#"{"stopReason":"cancelled"}"#;
@@ -103,17 +109,24 @@ pub(super) struct NewCall<'a> {
     pub(super) content: Vec<Value>,
 }
 
-impl NewCall<'_> {
-    /// Makes its paths absolute: those that are not are below this folder.
-    pub(super) fn resolve(&mut self, cwd: &str) {
-        let absolute = |path: &str| Path::new(cwd).join(path).to_string_lossy().into_owned();
-        for (path, _) in &mut self.locations {
-            *path = absolute(path);
-        }
-        for part in &mut self.content {
-            if let Some(path) = part["path"].as_str().map(absolute) {
-                part["path"] = path.into();
-            }
+/// A path as the protocol wants it: one that is not absolute is below this folder. A path of another
+/// system stays.
+fn absolute(folder: Option<&str>, named: &str) -> Option<String> {
+    let folder = Path::new(folder?);
+    let drive = named.as_bytes().get(1..3);
+    let is_of_windows = matches!(drive, Some(b":\\" | b":/")) || named.starts_with("\\\\");
+    let is_relative = !named.is_empty() && !named.starts_with(['/', '~']) && !is_of_windows;
+    is_relative.then(|| path::normalize(&folder.join(named).to_string_lossy()))
+}
+
+/// Makes the paths in the content or the locations of a tool call absolute.
+fn make_absolute(folder: Option<&str>, parts: &mut [Value]) {
+    for part in parts {
+        if let Some(path) = part["path"]
+            .as_str()
+            .and_then(|path| absolute(folder, path))
+        {
+            part["path"] = path.into();
         }
     }
 }
@@ -154,15 +167,45 @@ pub(super) struct ConversationBuilder {
     cancelled: bool,
     /// The tool calls of the turn without a result.
     open: BTreeSet<String>,
-    title: Option<String>,
-    branch: Option<String>,
-    model: Option<String>,
-    /// How much of the model's context is used, and how much there is.
-    usage: Option<(u64, u64)>,
+    /// The turns that have ended so far.
+    ended: Vec<EndedTurn>,
+    /// The message and the kind of the last update, if that was a part of a message.
+    message: Option<(String, &'static str)>,
+    state: ToolState,
     spent: Ledger,
     /// How many messages without an id there were.
     unnamed: usize,
     last: Option<Timestamp>,
+}
+
+/// The state of a conversation as its tool has recorded it last.
+#[derive(Debug, Default)]
+struct ToolState {
+    /// The folder of relative paths.
+    folder: Option<String>,
+    title: Option<String>,
+    is_archived: bool,
+    branch: Option<String>,
+    model: Option<String>,
+    /// How much of the model's context is used, and how much there is.
+    usage: Option<(u64, u64)>,
+}
+
+/// A turn that the next prompt has ended, unless one of its tool calls has a result behind that:
+/// then the user said something while the agent worked, and both prompts are of one turn.
+#[derive(Debug)]
+struct EndedTurn {
+    /// How many entries are before its end.
+    entries: usize,
+    /// The time of its last record.
+    at: Timestamp,
+    has_prompt: bool,
+    cancelled: bool,
+    /// The tool calls without a result.
+    open: BTreeSet<String>,
+    spent: BTreeMap<String, Spent>,
+    /// See [`Ledger::total`].
+    total: Option<f64>,
 }
 
 impl ConversationBuilder {
@@ -219,8 +262,14 @@ impl ConversationBuilder {
         self.agent(at, id, content::text(&format!("Error: {message}")));
     }
 
-    fn chunk(&mut self, at: Timestamp, kind: &str, id: Option<&str>, block: Value) {
-        if block["type"] == "text" && block["text"].as_str().is_none_or(str::is_empty) {
+    fn chunk(&mut self, at: Timestamp, kind: &'static str, id: Option<&str>, block: Value) {
+        let said = block["text"].as_str().unwrap_or_default();
+        let goes_on = match (&self.message, id) {
+            (Some((message, last)), Some(id)) => message == id && *last == kind,
+            _ => false,
+        };
+        // White space is a part of a message, and no message.
+        if block["type"] == "text" && (said.is_empty() || said.trim().is_empty() && !goes_on) {
             return;
         }
         let id = self.name(id);
@@ -232,6 +281,7 @@ impl ConversationBuilder {
                 message_id: &id,
             },
         );
+        self.message = Some((id, kind));
     }
 
     /// Adds a tool call that is under way.
@@ -240,7 +290,7 @@ impl ConversationBuilder {
             call.title.truncate(end);
             call.title.push('…');
         }
-        let locations: Vec<_> = call
+        let mut locations: Vec<_> = call
             .locations
             .iter()
             .map(|(path, line)| match line {
@@ -248,6 +298,8 @@ impl ConversationBuilder {
                 None => json!({"path": path}),
             })
             .collect();
+        make_absolute(self.state.folder.as_deref(), &mut locations);
+        make_absolute(self.state.folder.as_deref(), &mut call.content);
         self.update(
             at,
             &NewCallUpdate {
@@ -266,9 +318,17 @@ impl ConversationBuilder {
 
     /// Ends a tool call. `known` has what else is known of it, such as `content`. A call that is
     /// not under way is ignored: its result was recorded twice, or the call is hidden.
-    pub(super) fn result(&mut self, at: Timestamp, id: &str, ok: bool, known: Value) {
+    pub(super) fn result(&mut self, at: Timestamp, id: &str, ok: bool, mut known: Value) {
+        if !self.open.contains(id) {
+            self.reopen_turn(id);
+        }
         if !self.open.remove(id) {
             return;
+        }
+        for name in ["content", "locations"] {
+            if let Some(parts) = known.get_mut(name).and_then(Value::as_array_mut) {
+                make_absolute(self.state.folder.as_deref(), parts);
+            }
         }
         let mut update = json!({
             "sessionUpdate": "tool_call_update",
@@ -288,12 +348,13 @@ impl ConversationBuilder {
 
     /// Whether a tool call is under way.
     pub(super) fn is_open(&self, id: &str) -> bool {
-        self.open.contains(id)
+        self.open.contains(id) || self.ended.iter().any(|turn| turn.open.contains(id))
     }
 
     /// Adds an update.
     pub(super) fn update(&mut self, at: Timestamp, update: &impl Serialize) {
         self.flush();
+        self.message = None;
         let update = serde_json::to_string(update).unwrap_or_default();
         self.push(at, Kind::Update, None, update);
     }
@@ -305,12 +366,27 @@ impl ConversationBuilder {
 
     /// Notes the title, as lists show it. The last one counts.
     pub(super) fn title(&mut self, title: &str) {
-        self.title = title::plain(title).or(self.title.take());
+        self.state.title = title::plain(title).or(self.state.title.take());
+    }
+
+    /// Notes that the user has put the conversation away.
+    pub(super) fn archive(&mut self) {
+        self.state.is_archived = true;
+    }
+
+    /// Notes the folder to which relative paths belong from here on.
+    pub(super) fn folder(&mut self, folder: Option<&str>) {
+        if let Some(folder) = folder.filter(|folder| self.state.folder.as_deref() != Some(folder)) {
+            self.state.folder = Some(folder.to_owned());
+        }
     }
 
     /// Notes the branch and the model, as far as a record has them. The last ones count.
     pub(super) fn state(&mut self, branch: &Value, model: &Value) {
-        for (known, value) in [(&mut self.branch, branch), (&mut self.model, model)] {
+        for (known, value) in [
+            (&mut self.state.branch, branch),
+            (&mut self.state.model, model),
+        ] {
             let value = value.as_str();
             // Claude Code writes `<synthetic>` for what no model has said.
             let value = value.filter(|value| !value.is_empty() && !value.starts_with('<'));
@@ -323,7 +399,7 @@ impl ConversationBuilder {
     /// Notes how many tokens of the model's context are used, and how many there are. The last ones
     /// count.
     pub(super) fn usage(&mut self, used: u64, size: u64) {
-        self.usage = Some((used, size));
+        self.state.usage = Some((used, size));
     }
 
     /// Notes what a message of the agent has cost. Messages without an id count each.
@@ -332,9 +408,16 @@ impl ConversationBuilder {
         self.spent.note(message.unwrap_or(&unnamed), spent);
     }
 
+    /// Notes what the whole conversation has cost so far, in US dollars, as the tool has recorded it.
+    pub(super) fn total_cost(&mut self, total: f64) {
+        self.flush();
+        self.spent.total = Some(total);
+    }
+
     /// Removes the last turns.
     pub(super) fn remove_turns(&mut self, mut turns: u64) {
         self.open.clear();
+        self.message = None;
         self.cancelled = false;
         if self.prompt.take().is_some() {
             turns = turns.saturating_sub(1);
@@ -348,27 +431,32 @@ impl ConversationBuilder {
             turns -= 1;
         }
         self.in_turn = false;
+        let left = self.entries.len();
+        self.ended.retain(|turn| turn.entries <= left);
     }
 
     /// The whole conversation; an empty one if it has no prompt, or no id.
     pub(super) fn finish(mut self, id: Option<String>, cwd: Option<String>) -> ToolConversation {
-        self.end_turn();
+        self.end_all();
         let at = self.at(None);
-        if let Some((used, size)) = self.usage.take() {
+        if let Some((used, size)) = self.state.usage.take() {
             let update = json!({"sessionUpdate": "usage_update", "used": used, "size": size});
             self.push(at, Kind::Info, None, update.to_string());
         }
-        if let Some(title) = self.title.take() {
+        if let Some(title) = self.state.title.take() {
             let update = json!({"sessionUpdate": "session_info_update", "title": title});
             self.push(at, Kind::Info, None, update.to_string());
+        }
+        if self.state.is_archived {
+            self.push(at, Kind::Info, None, ARCHIVED_BY_TOOL.to_owned());
         }
         let is_complete = self.has_prompt();
         match id.filter(|id| is_complete && !id.is_empty()) {
             Some(id) => ToolConversation {
                 id,
                 cwd,
-                branch: self.branch,
-                model: self.model,
+                branch: self.state.branch,
+                model: self.state.model,
                 entries: self.entries,
                 ..ToolConversation::default()
             },
@@ -376,10 +464,10 @@ impl ConversationBuilder {
         }
     }
 
-    /// The records of what was read, without the snapshots at their end.
-    pub(super) fn entries(mut self) -> Vec<NewRecord> {
-        self.end_turn();
-        self.entries
+    /// The records of what was read, without the snapshots at their end, and what it has cost.
+    pub(super) fn entries(mut self) -> (Vec<NewRecord>, Spent) {
+        let spent = self.end_all();
+        (self.entries, spent)
     }
 
     /// An id that needs no escaping: the one that is given, if it is such a one.
@@ -390,7 +478,7 @@ impl ConversationBuilder {
         id.filter(plain).map_or_else(
             || {
                 self.unnamed += 1;
-                format!("imported_{}", self.unnamed)
+                format!("{UNNAMED}{}", self.unnamed)
             },
             str::to_owned,
         )
@@ -408,10 +496,67 @@ impl ConversationBuilder {
     /// Ends the turn with the time of its last record.
     fn end_turn(&mut self) {
         self.flush();
+        self.message = None;
         let Some(at) = self.entries.last().map(|entry| entry.at) else {
             return;
         };
-        for id in std::mem::take(&mut self.open) {
+        let has_prompt = std::mem::take(&mut self.in_turn);
+        if !has_prompt && self.open.is_empty() {
+            return;
+        }
+        let (spent, total) = if has_prompt {
+            self.spent.take()
+        } else {
+            (BTreeMap::new(), None)
+        };
+        self.ended.push(EndedTurn {
+            entries: self.entries.len(),
+            at,
+            has_prompt,
+            cancelled: has_prompt && std::mem::take(&mut self.cancelled),
+            open: std::mem::take(&mut self.open),
+            spent,
+            total,
+        });
+    }
+
+    /// Undoes the end of the turn in which this tool call began, and of those since.
+    fn reopen_turn(&mut self, call: &str) {
+        let mut ended = self.ended.iter();
+        let Some(first) = ended.position(|turn| turn.open.contains(call)) else {
+            return;
+        };
+        self.flush();
+        for turn in self.ended.split_off(first) {
+            self.in_turn |= turn.has_prompt;
+            self.open.extend(turn.open);
+            self.spent.put_back(turn.spent, turn.total);
+        }
+    }
+
+    /// Writes the ends of all turns. Returns what they have cost.
+    fn end_all(&mut self) -> Spent {
+        self.end_turn();
+        let ended = std::mem::take(&mut self.ended);
+        let entries = std::mem::take(&mut self.entries);
+        self.entries.reserve(entries.len() + ended.len());
+        let mut ended = ended.into_iter().peekable();
+        let mut sum = Spent::default();
+        for (at, entry) in entries.into_iter().enumerate() {
+            while let Some(turn) = ended.next_if(|turn| turn.entries <= at) {
+                self.end(turn, &mut sum);
+            }
+            self.entries.push(entry);
+        }
+        for turn in ended {
+            self.end(turn, &mut sum);
+        }
+        sum
+    }
+
+    /// Writes the end of a turn, and before it the ends of its tool calls without a result.
+    fn end(&mut self, turn: EndedTurn, sum: &mut Spent) {
+        for id in turn.open {
             let note = content::of_call(content::text(NO_RESULT));
             let update = json!({
                 "sessionUpdate": "tool_call_update",
@@ -419,13 +564,15 @@ impl ConversationBuilder {
                 "status": "failed",
                 "content": [note],
             });
-            self.push(at, Kind::Update, None, update.to_string());
+            self.push(turn.at, Kind::Update, None, update.to_string());
         }
-        if std::mem::take(&mut self.in_turn) {
-            let cancelled = std::mem::take(&mut self.cancelled);
-            let end = if cancelled { CANCELLED } else { END };
-            let end = self.spent.end_turn(end);
-            self.push(at, Kind::End, None, end);
+        for spent in turn.spent.values() {
+            sum.add(spent);
+        }
+        if turn.has_prompt {
+            let end = if turn.cancelled { CANCELLED } else { END };
+            let end = self.spent.end(&turn.spent, turn.total, end);
+            self.push(turn.at, Kind::End, None, end);
         }
     }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::sys::Timestamp;
 
-use super::content::{as_text, text};
+use super::content::{self, as_text, text};
 use super::conversation::{ConversationBuilder, ToolConversation};
 use super::subagents::SourceSubagent;
 use super::tool::CallsById;
@@ -47,7 +47,7 @@ pub(super) fn read(_: &FoundConversation, bytes: &[u8], wanted: Wanted<'_>) -> T
             agents.map(|(call, read)| SourceSubagent::new(&call, Some(call.clone()), read.builder)),
         );
     }
-    conversation.counted(reader.unknown, lines.damaged)
+    conversation.counted(reader.unknown, lines.damage)
 }
 
 #[derive(Debug, Default)]
@@ -91,6 +91,7 @@ impl CopilotReader {
                 self.id = self.id.take().or(id);
                 let cwd = data["context"]["cwd"].as_str().map(str::to_owned);
                 self.cwd = self.cwd.take().or(cwd);
+                self.builder.folder(self.cwd.as_deref());
                 let branch = &data["context"]["branch"];
                 self.builder.state(branch, &data["selectedModel"]);
             }
@@ -126,6 +127,8 @@ impl CopilotReader {
                 let name = attachment["displayName"].as_str().unwrap_or(path);
                 let uri = format!("file://{path}");
                 blocks.push(json!({"type": "resource_link", "uri": uri, "name": name}));
+            } else {
+                blocks.extend(image(attachment));
             }
         }
         self.builder.user(at, event["id"].as_str(), blocks);
@@ -212,6 +215,17 @@ impl CopilotReader {
         let outputs = [&data["result"]["content"], &data["error"]["message"]];
         let output = outputs.into_iter().find(|output| !output.is_null());
         let output = output.unwrap_or(&Value::Null);
-        self.calls.end(&mut self.builder, at, id, ok, output);
+        let parts = data["result"]["contents"].as_array().into_iter().flatten();
+        let images = parts.filter_map(image);
+        self.calls
+            .end(&mut self.builder, at, id, ok, output, images);
     }
+}
+
+/// The image in a part of a message or a result.
+fn image(part: &Value) -> Option<Value> {
+    let mime_type = part["mimeType"].as_str()?;
+    let is_image = mime_type.starts_with("image/");
+    let data = part["data"].as_str().filter(|_| is_image)?;
+    Some(content::image(mime_type, data))
 }

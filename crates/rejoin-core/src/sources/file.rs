@@ -7,6 +7,8 @@ use std::path::Path;
 use memchr::memmem;
 use serde_json::Value;
 
+use super::damage;
+
 /// The largest file that is read, in bytes.
 const LARGEST: u64 = 4 << 30;
 
@@ -93,9 +95,9 @@ pub(super) fn no_file() -> io::Error {
 
 /// The value in a file of JSON; null if no such file can be read.
 pub(super) fn json_file(path: &Path) -> Value {
-    let bytes = bytes(path).ok();
-    let value = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    value.unwrap_or_default()
+    let bytes = bytes(path).unwrap_or_default();
+    let read = damage::value(&String::from_utf8_lossy(&bytes));
+    read.map_or(Value::Null, |(value, _)| value)
 }
 
 #[cfg(test)]

@@ -14,14 +14,15 @@ use crate::sys::Timestamp;
 
 use super::content::{self, as_text, text};
 use super::conversation::{ConversationBuilder, ToolConversation};
+use super::damage::{self, DamagedPlace};
 use super::database::open;
 use super::subagents::{self, SourceSubagent};
 use super::tool::CallsById;
 use super::usage::Spent;
-use super::{FoundConversation, ToolFolders, has_extension, lines};
+use super::{FoundConversation, FoundConversations, ToolFolders, has_extension, lines};
 
 /// The file's name.
-pub(super) const DATABASE: &str = "sessions.db";
+const DATABASE: &str = "sessions.db";
 
 /// `$GOOSE_PATH_ROOT/data/sessions`, or `goose/sessions` in `$XDG_DATA_HOME`, or in
 /// `~/.local/share`.
@@ -35,16 +36,18 @@ pub(super) fn root(places: &ToolFolders) -> PathBuf {
 }
 
 /// The conversations. Those of subagents are parts of others.
-pub(super) fn find(root: &Path) -> io::Result<Vec<FoundConversation>> {
+pub(super) fn find(root: &Path, search: &mut FoundConversations) {
     let path = root.join(DATABASE);
-    let mut found = Vec::new();
     let mut known = HashSet::new();
-    match open(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        opened => {
-            for (id, is_own, modified) in listed(&opened?).map_err(io::Error::other)? {
+    let listed = match open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        opened => opened.and_then(|database| listed(&database).map_err(io::Error::other)),
+    };
+    match listed {
+        Ok(listed) => {
+            for (id, is_own, modified) in listed {
                 if is_own {
-                    found.push(FoundConversation {
+                    search.found.push(FoundConversation {
                         root: root.to_owned(),
                         path: path.clone(),
                         key: Some(id.clone()),
@@ -55,12 +58,22 @@ pub(super) fn find(root: &Path) -> io::Result<Vec<FoundConversation>> {
                 known.insert(id);
             }
         }
+        Err(error) => search.errors.push((path, error)),
     }
-    let files = match fs::read_dir(root) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
-        files => files?,
-    };
-    for file in files {
+    if let Err(error) = find_files(root, &known, &mut search.found)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        search.errors.push((root.to_owned(), error));
+    }
+}
+
+/// The files of early versions whose sessions are not in the database.
+fn find_files(
+    root: &Path,
+    known: &HashSet<String>,
+    found: &mut Vec<FoundConversation>,
+) -> io::Result<()> {
+    for file in fs::read_dir(root)? {
         let path = file?.path();
         let stem = path.file_stem().and_then(|stem| stem.to_str());
         let is_new = stem.is_some_and(|stem| !known.contains(stem));
@@ -75,7 +88,7 @@ pub(super) fn find(root: &Path) -> io::Result<Vec<FoundConversation>> {
             });
         }
     }
-    Ok(found)
+    Ok(())
 }
 
 /// The sessions in the database: their ids, whether they are conversations of their own, and when
@@ -134,7 +147,7 @@ fn of(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<ToolConve
         };
         Ok((column(row, "working_dir"), names, model, used, spent))
     })?;
-    let mut reader = GooseReader::of(database, id, limit)?;
+    let mut reader = GooseReader::of(database, id, limit, cwd.as_deref())?;
     // Goose knows only the sums of a session: they are those of its last turn.
     reader.builder.spent(None, spent);
     let mut names = names.into_iter().flatten();
@@ -158,17 +171,15 @@ fn of(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<ToolConve
         let mut rows = children.query(params![id])?;
         while let Some(row) = rows.next()? {
             let child: String = row.get(0)?;
-            let mut subagent = SourceSubagent::new(
-                &child,
-                None,
-                GooseReader::of(database, &child, limit)?.builder,
-            );
+            let read = GooseReader::of(database, &child, limit, conversation.cwd.as_deref())?;
+            let subagent = SourceSubagent::new(&child, None, read.builder);
+            let mut subagent = subagent.damaged(read.damage);
             subagent.title = column(row, "name");
             subagents.push(subagent);
         }
         subagents::merge(&mut conversation, subagents);
     }
-    Ok(conversation.counted(reader.unknown, reader.damaged))
+    Ok(conversation.counted(reader.unknown, reader.damage))
 }
 
 /// A file of an early version: a line about the session, and one for each message.
@@ -188,7 +199,7 @@ fn of_file(found: &FoundConversation, bytes: &[u8]) -> ToolConversation {
     }
     let id = found.path.file_stem().and_then(|stem| stem.to_str());
     let conversation = reader.builder.finish(id.map(str::to_owned), cwd);
-    conversation.counted(reader.unknown, lines.damaged)
+    conversation.counted(reader.unknown, lines.damage)
 }
 
 #[derive(Debug, Default)]
@@ -196,24 +207,39 @@ struct GooseReader {
     builder: ConversationBuilder,
     calls: CallsById,
     unknown: usize,
-    damaged: usize,
+    damage: Vec<DamagedPlace>,
 }
 
 impl GooseReader {
     /// Reads the messages of a session in the database, up to this number of them if that is not
     /// negative.
-    fn of(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<Self> {
+    fn of(
+        database: &Connection,
+        id: &str,
+        limit: i64,
+        cwd: Option<&str>,
+    ) -> rusqlite::Result<Self> {
         let mut reader = Self::default();
+        reader.builder.folder(cwd);
         let messages = "SELECT * FROM messages WHERE session_id = ? ORDER BY id LIMIT ?";
         let mut query = database.prepare(messages)?;
         let mut rows = query.query(params![id, limit])?;
+        let mut number = 0;
         while let Some(row) = rows.next()? {
-            let json = |name: &str| serde_json::from_str::<Value>(&column(row, name)?).ok();
-            let Some(content) = json("content_json") else {
-                reader.damaged += 1;
-                continue;
+            number += 1;
+            let content = column(row, "content_json").unwrap_or_default();
+            let (content, kind) = match damage::value(&content) {
+                Ok((content, kind)) => (content, kind),
+                Err(kind) => (Value::Null, Some(kind)),
             };
-            let metadata = json("metadata_json").unwrap_or_default();
+            reader
+                .damage
+                .extend(kind.map(|kind| DamagedPlace::of(number, kind)));
+            if content.is_null() {
+                continue;
+            }
+            let metadata = column(row, "metadata_json").unwrap_or_default();
+            let metadata = serde_json::from_str(&metadata).unwrap_or_default();
             let created: Option<i64> = row.get("created_timestamp").ok();
             let role = column(row, "role").unwrap_or_default();
             let id = column(row, "message_id");
@@ -308,12 +334,10 @@ impl GooseReader {
         if !ok && output.is_empty() {
             output = as_text(&result["error"]);
         }
-        let Some(mut update) = self.calls.outcome(id, ok, &output.into()) else {
-            return;
-        };
         let images = shown.iter().filter(|part| part["type"] == "image");
-        content::attach(&mut update, images.filter_map(|part| block(part)));
-        self.builder.result(at, id, ok, update);
+        let images = images.filter_map(|part| block(part));
+        let builder = &mut self.builder;
+        self.calls.end(builder, at, id, ok, &output.into(), images);
     }
 }
 

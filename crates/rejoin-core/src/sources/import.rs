@@ -1,7 +1,8 @@
 //! Copies a conversation of another tool into the store.
 //!
 //! The copy is a session of the tool's ACP agent, so a wrap of that agent goes on with it by the
-//! tool's own id. A conversation that has grown since is continued in the copy. A copy that was
+//! tool's own id. Until it is continued here, it is what the tool has: a conversation that has grown
+//! since is continued in it, and one that has changed otherwise takes its place. A copy that was
 //! continued here, or that the user deleted, is left as it is.
 
 use std::borrow::Cow;
@@ -13,13 +14,17 @@ use crate::json;
 
 use crate::index::{Catalog, ListError};
 use crate::record::header::{Implementation, Workspace};
-use crate::record::{AgentSessionId, Header, Kind, Record, metadata, subagents};
+use crate::record::metadata::{self, ARCHIVED_BY_TOOL, IMPORTED, UNARCHIVED_BY_TOOL};
+use crate::record::{AgentSessionId, Header, Kind, Record, subagents};
 use crate::redact::{self, Redactor};
 use crate::store::{self, CALL_INTERRUPTED, LogReader, Store, StoreError, Sync, log_in_memory};
 use crate::sys::{SessionId, Timestamp, path};
 
 use super::conversation::NO_RESULT;
-use super::{FoundConversation, NewRecord, Source, ToolConversation};
+use super::{DamagedPlace, FoundConversation, NewRecord, Source, ToolConversation};
+
+/// How many damaged places of a file are logged.
+const MOST_LOGGED: usize = 100;
 
 /// The outcome of importing a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,10 +33,11 @@ pub enum ImportOutcome {
     Imported,
     /// The conversation has grown, and so has its session.
     Extended,
+    /// The tool has changed or removed something of the conversation, and its session was made anew.
+    Renewed,
     /// The session has all of the conversation.
     Unchanged,
-    /// The conversation differs from its session, which was continued here, or from which the tool
-    /// has removed something since.
+    /// The conversation differs from its session, which was continued here.
     Differs,
     /// The conversation ran behind rejoin, so its session is there.
     Recorded,
@@ -48,8 +54,8 @@ pub struct ImportReport {
     pub outcome: ImportOutcome,
     /// How many of its records were not understood, and left out.
     pub unknown: usize,
-    /// How many of its lines were damaged.
-    pub damaged: usize,
+    /// Where its files are damaged.
+    pub damage: Vec<DamagedPlace>,
     /// Whether its session has keys or tokens that would be masked now: it was imported without.
     pub keeps_secrets: bool,
 }
@@ -113,10 +119,13 @@ impl<'a> Importer<'a> {
         found: &FoundConversation,
     ) -> Result<ImportReport, ImportError> {
         let conversation = source.read(found)?;
-        let (unknown, damaged) = (conversation.unknown, conversation.damaged);
-        if unknown + damaged > 0 {
-            let path = found.path.display();
-            tracing::info!(%path, unknown, damaged, "records were left out");
+        let unknown = conversation.unknown;
+        let path = found.path.display();
+        if unknown > 0 {
+            tracing::info!(%path, unknown, "records were left out");
+        }
+        for damage in conversation.damage.iter().take(MOST_LOGGED) {
+            tracing::info!(%path, %damage, "a file is damaged");
         }
         let (outcome, keeps_secrets) = match session_id(source, &conversation) {
             Some(id) => self.write(&id, source, &conversation)?,
@@ -125,7 +134,7 @@ impl<'a> Importer<'a> {
         Ok(ImportReport {
             outcome,
             unknown,
-            damaged,
+            damage: conversation.damage,
             keeps_secrets,
         })
     }
@@ -138,7 +147,7 @@ impl<'a> Importer<'a> {
         conversation: &ToolConversation,
     ) -> Result<(ImportOutcome, bool), ImportError> {
         if !conversation.entries.is_empty() && self.store.exists(id)? {
-            return Ok(self.extend(id, conversation)?);
+            return self.extend(id, source, conversation);
         }
         Ok((self.create(id, source, conversation)?, false))
     }
@@ -162,12 +171,31 @@ impl<'a> Importer<'a> {
         {
             return Ok(ImportOutcome::Recorded);
         }
+        self.make(id, source, conversation, began, &ClientMetadata::default())
+    }
+
+    /// Creates the session of a conversation that began at this time, with what clients have set.
+    fn make(
+        &self,
+        id: &SessionId,
+        source: &Source,
+        conversation: &ToolConversation,
+        began: Timestamp,
+        set: &ClientMetadata,
+    ) -> Result<ImportOutcome, ImportError> {
         let header = header(id, source, conversation, self.home);
         let agent = agent(source, conversation);
         let entries: Vec<&NewRecord> = conversation.entries.iter().collect();
-        let payloads = self.payloads(conversation, &entries);
+        let masking = Redactor::default();
+        let redactor = self.redactor.as_ref().or(set.is_masked.then_some(&masking));
+        let payloads = payloads(redactor, conversation, &entries);
         let records = records(&entries, &payloads, began, &agent);
-        match self.store.create_dated(id, &header, began, records) {
+        let kept = set.records.iter();
+        let kept = kept.map(|(at, payload)| (*at, Kind::Info, None, payload.as_str()));
+        match self
+            .store
+            .create_dated(id, &header, began, records.chain(kept))
+        {
             Ok(_) => Ok(ImportOutcome::Imported),
             // Another process was first.
             Err(StoreError::Exists { .. }) => Ok(ImportOutcome::Unchanged),
@@ -175,12 +203,13 @@ impl<'a> Importer<'a> {
         }
     }
 
-    /// Appends what is new of a conversation to its session.
+    /// Brings the session of a conversation up to date with it.
     fn extend(
         &self,
         id: &SessionId,
+        source: &Source,
         conversation: &ToolConversation,
-    ) -> Result<(ImportOutcome, bool), StoreError> {
+    ) -> Result<(ImportOutcome, bool), ImportError> {
         let mut comparison = Comparison::new(conversation);
         let mut keeps_secrets = false;
         let mut reader = self.store.read(id)?;
@@ -188,7 +217,13 @@ impl<'a> Importer<'a> {
             comparison.record(&entry.record);
             keeps_secrets = keeps_secrets || self.would_mask(entry.record.payload);
         }
+        let is_copy = comparison.is_copy;
         match comparison.into_new() {
+            None if is_copy => {
+                let outcome = self.renew(id, source, conversation)?;
+                let keeps_secrets = keeps_secrets && outcome != ImportOutcome::Renewed;
+                return Ok((outcome, keeps_secrets));
+            }
             None => return Ok((ImportOutcome::Differs, keeps_secrets)),
             Some(new) if new.is_empty() => return Ok((ImportOutcome::Unchanged, keeps_secrets)),
             // Until the log is locked, another process may append to it.
@@ -197,40 +232,80 @@ impl<'a> Importer<'a> {
         let mut comparison = Comparison::new(conversation);
         let mut visit = |entry: &store::PositionedRecord<'_>| comparison.record(&entry.record);
         let mut opened = self.store.open_log_with(id, &mut visit)?;
+        let is_copy = comparison.is_copy;
         let Some(new) = comparison.into_new() else {
             return Ok((ImportOutcome::Differs, keeps_secrets));
         };
         if new.is_empty() {
             return Ok((ImportOutcome::Unchanged, keeps_secrets));
         }
-        let payloads = self.payloads(conversation, &new);
+        let new: Vec<&NewRecord> = new.iter().map(Cow::as_ref).collect();
+        let payloads = payloads(self.redactor.as_ref(), conversation, &new);
         let records = new.iter().zip(&payloads);
         let records = records.map(|(entry, payload)| entry.as_record(payload));
-        opened.log.append_dated(records, Sync::Turn)?;
+        let mark = new.last().filter(|_| is_copy).map(|last| mark(last.at));
+        opened.log.append_dated(records.chain(mark), Sync::Turn)?;
         Ok((ImportOutcome::Extended, keeps_secrets))
+    }
+
+    /// Makes the session of a conversation anew, unless it was continued here.
+    fn renew(
+        &self,
+        id: &SessionId,
+        source: &Source,
+        conversation: &ToolConversation,
+    ) -> Result<ImportOutcome, ImportError> {
+        let Some(began) = conversation.entries.first().map(|entry| entry.at) else {
+            return Ok(ImportOutcome::Empty);
+        };
+        if !self.store.may_remove()? {
+            return Ok(ImportOutcome::Differs);
+        }
+        let mut set = ClientMetadata::default();
+        // Until the log is locked, another process may append to it.
+        let mut is_copy = || {
+            let mut comparison = Comparison::new(conversation);
+            let mut read = || {
+                let mut reader = self.store.read(id)?;
+                while let Some(entry) = reader.next()? {
+                    comparison.record(&entry.record);
+                }
+                Ok::<_, StoreError>(())
+            };
+            let is_read = read().is_ok();
+            set = comparison.set;
+            is_read && comparison.is_copy
+        };
+        let before = self.catalog.before_change();
+        if !self.store.erase_if(id, &mut is_copy)? {
+            return Ok(ImportOutcome::Differs);
+        }
+        self.catalog.removed(id, before);
+        self.make(id, source, conversation, began, &set)?;
+        Ok(ImportOutcome::Renewed)
     }
 
     /// Whether a payload has something that is masked here.
     fn would_mask(&self, payload: &str) -> bool {
         self.redactor.is_some() && matches!(redact::payload(payload), Cow::Owned(_))
     }
+}
 
-    /// The payloads of these entries of a conversation as they are written.
-    fn payloads<'c>(
-        &self,
-        conversation: &ToolConversation,
-        entries: &[&'c NewRecord],
-    ) -> Vec<Cow<'c, str>> {
-        if let Some(redactor) = &self.redactor {
-            redactor.next_conversation();
-            conversation.expect_titles(redactor);
-        }
-        let written = entries.iter().map(|entry| match &self.redactor {
-            Some(redactor) => redactor.payload(&entry.payload),
-            None => Cow::Borrowed(entry.payload.as_str()),
-        });
-        written.collect()
+/// The payloads of these entries of a conversation as they are written.
+fn payloads<'c>(
+    redactor: Option<&Redactor>,
+    conversation: &ToolConversation,
+    entries: &[&'c NewRecord],
+) -> Vec<Cow<'c, str>> {
+    if let Some(redactor) = redactor {
+        redactor.next_conversation();
+        conversation.expect_titles(redactor);
     }
+    let written = entries.iter().map(|entry| match redactor {
+        Some(redactor) => redactor.payload(&entry.payload),
+        None => Cow::Borrowed(entry.payload.as_str()),
+    });
+    written.collect()
 }
 
 fn header(id: &SessionId, source: &Source, conversation: &ToolConversation, home: &Path) -> Header {
@@ -253,7 +328,8 @@ fn agent(source: &Source, conversation: &ToolConversation) -> String {
     )
 }
 
-/// The records of a session: the one that names its agent, then the history with these payloads.
+/// The records of a session: the one that names its agent, then the history with these payloads, and
+/// the one that says that this was all.
 fn records<'a>(
     entries: &'a [&'a NewRecord],
     payloads: &'a [Cow<'a, str>],
@@ -262,7 +338,14 @@ fn records<'a>(
 ) -> impl Iterator<Item = (Timestamp, Kind, Option<&'a str>, &'a str)> {
     let first = std::iter::once((began, Kind::AgentSessionId, None, agent));
     let history = entries.iter().zip(payloads);
-    first.chain(history.map(|(entry, payload)| entry.as_record(payload)))
+    let history = history.map(|(entry, payload)| entry.as_record(payload));
+    let last = entries.last().map_or(began, |last| last.at);
+    first.chain(history).chain([mark(last)])
+}
+
+/// The record behind those that an import has written.
+fn mark<'a>(at: Timestamp) -> (Timestamp, Kind, Option<&'a str>, &'a str) {
+    (at, Kind::Info, None, IMPORTED)
 }
 
 /// How many records a log has before those of an imported history.
@@ -315,15 +398,41 @@ struct Comparison<'a> {
     /// The snapshots at the end, that are not in the log.
     snapshots: Vec<&'a NewRecord>,
     differs: bool,
-    /// Whether a client has set the title.
-    has_own_title: bool,
+    /// Whether all that was said so far was written by imports.
+    is_copy: bool,
+    set: ClientMetadata,
+    archived: ArchivedByTool,
+    /// The time of the conversation's last record.
+    last: Timestamp,
+}
+
+/// Whether the tool has put a conversation away.
+#[derive(Debug, Default)]
+struct ArchivedByTool {
+    now: bool,
+    /// As far as the log says.
+    logged: bool,
+}
+
+/// What clients have set in a copy, which stays when it is made anew.
+#[derive(Debug, Default)]
+struct ClientMetadata {
+    /// The records, with their times.
+    records: Vec<(Timestamp, String)>,
+    has_title: bool,
+    /// Whether keys and tokens are masked in the copy.
+    is_masked: bool,
 }
 
 impl<'a> Comparison<'a> {
     fn new(conversation: &'a ToolConversation) -> Self {
         let entries = conversation.entries.iter();
-        let (snapshots, own): (Vec<_>, Vec<_>) =
+        let (mut snapshots, own): (Vec<_>, Vec<_>) =
             entries.partition(|entry| entry.kind == Kind::Info);
+        let all = snapshots.len();
+        snapshots.retain(|entry| entry.payload != ARCHIVED_BY_TOOL);
+        let is_archived = snapshots.len() < all;
+        let last = conversation.entries.last();
         let mut history: BTreeMap<String, VecDeque<_>> = BTreeMap::new();
         for (at, entry) in own.into_iter().enumerate() {
             let session = subagent(entry.kind, &entry.payload);
@@ -333,16 +442,23 @@ impl<'a> Comparison<'a> {
             history,
             snapshots,
             differs: false,
-            has_own_title: false,
+            is_copy: false,
+            set: ClientMetadata::default(),
+            archived: ArchivedByTool {
+                now: is_archived,
+                logged: false,
+            },
+            last: last.map_or(Timestamp::from_millis(0), |last| last.at),
         }
     }
 
     /// Takes the next record of the log.
     fn record(&mut self, record: &Record<'_>) {
+        self.set.is_masked |= redact::around_masks(record.payload).len() > 1;
         if record.kind == Kind::Info {
-            self.snapshots
-                .retain(|entry| !is_masked(&entry.payload, record.payload));
-            self.has_own_title |= metadata::title_of_client(record.payload).is_some();
+            self.info(record);
+        } else if record.kind.is_activity() {
+            self.is_copy = false;
         }
         if !is_compared(record.kind, record.payload) {
             return;
@@ -365,8 +481,29 @@ impl<'a> Comparison<'a> {
         }
     }
 
+    fn info(&mut self, record: &Record<'_>) {
+        let payload = record.payload;
+        self.snapshots
+            .retain(|entry| !is_masked(&entry.payload, payload));
+        if metadata::imported(payload) {
+            self.is_copy = true;
+        }
+        match payload {
+            ARCHIVED_BY_TOOL => self.archived.logged = true,
+            UNARCHIVED_BY_TOOL => self.archived.logged = false,
+            _ => {
+                let is_title = metadata::title_of_client(payload).is_some();
+                self.set.has_title |= is_title;
+                if is_title || metadata::archived(payload).is_some() {
+                    let at = Timestamp::parse(record.at).unwrap_or(Timestamp::from_millis(0));
+                    self.set.records.push((at, payload.to_owned()));
+                }
+            }
+        }
+    }
+
     /// The records that the log lacks; `None` if it has something else.
-    fn into_new(mut self) -> Option<Vec<&'a NewRecord>> {
+    fn into_new(mut self) -> Option<Vec<Cow<'a, NewRecord>>> {
         if self.differs {
             return None;
         }
@@ -377,12 +514,26 @@ impl<'a> Comparison<'a> {
             new.extend(history);
         }
         new.sort_by_key(|(at, _)| *at);
-        let mut new: Vec<&NewRecord> = new.into_iter().map(|(_, entry)| entry).collect();
+        let new = new.into_iter().map(|(_, entry)| entry);
+        let mut new: Vec<_> = new.map(Cow::Borrowed).collect();
         let is_title = |entry: &NewRecord| entry.payload.contains("session_info_update");
-        let own_title = self.has_own_title;
+        let own_title = self.set.has_title;
         self.snapshots
             .retain(|entry| !(own_title && is_title(entry)));
-        new.append(&mut self.snapshots);
+        new.extend(self.snapshots.into_iter().map(Cow::Borrowed));
+        if self.archived.now != self.archived.logged {
+            let payload = if self.archived.now {
+                ARCHIVED_BY_TOOL
+            } else {
+                UNARCHIVED_BY_TOOL
+            };
+            new.push(Cow::Owned(NewRecord {
+                at: self.last,
+                kind: Kind::Info,
+                id: None,
+                payload: payload.to_owned(),
+            }));
+        }
         Some(new)
     }
 }

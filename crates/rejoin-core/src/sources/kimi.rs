@@ -5,11 +5,13 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
 use crate::sys::Timestamp;
 
-use super::content::as_text;
+use super::content::{self, as_text};
 use super::conversation::{ConversationBuilder, ToolConversation};
 use super::kimi_cli::{self, block};
 use super::subagents::SourceSubagent;
@@ -30,6 +32,11 @@ pub(super) fn is_conversation(path: &Path) -> bool {
     matches!(parts[..], [_, _, "agents", "main", "wire.jsonl"])
 }
 
+/// `FOLDER/session_ID/state.json`.
+pub(super) fn state(path: &Path) -> Option<PathBuf> {
+    Some(path.ancestors().nth(3)?.join("state.json"))
+}
+
 pub(super) fn read(
     found: &FoundConversation,
     bytes: &[u8],
@@ -38,21 +45,24 @@ pub(super) fn read(
     let lines = lines::objects(bytes);
     let folder = found.path.ancestors().nth(3).unwrap_or(&found.root);
     let state = super::json_file(&folder.join("state.json"));
-    let mut reader = KimiReader::of(&lines.objects);
+    let recorded = ["cwd", "workDir"]
+        .iter()
+        .find_map(|name| state[*name].as_str());
+    let mut reader = KimiReader::of(&lines.objects, found.path.parent(), recorded);
     // Other titles are the first prompt, cut off.
     if state["isCustomTitle"] == true || state["titleKind"] == "generated" {
         reader.builder.title(&as_text(&state["title"]));
     }
-    let cwd = ["cwd", "workDir"]
-        .iter()
-        .find_map(|name| state[*name].as_str());
-    let cwd = cwd.map(str::to_owned).or(reader.cwd);
+    if state["archived"] == true {
+        reader.builder.archive();
+    }
+    let cwd = recorded.map(str::to_owned).or(reader.cwd);
     let id = folder.file_name().and_then(|name| name.to_str());
     let conversation = reader.builder.finish(id.map(str::to_owned), cwd);
     if let Some(wanted) = wanted {
         wanted.extend(subagents(found, &reader.agents));
     }
-    conversation.counted(reader.unknown, lines.damaged)
+    conversation.counted(reader.unknown, lines.damage)
 }
 
 /// The subagents, which have folders beside that of the session's own file. `calls` has the calls that
@@ -68,13 +78,11 @@ fn subagents(found: &FoundConversation, calls: &HashMap<String, String>) -> Vec<
     folders.sort();
     let read = folders.into_iter().filter_map(|folder| {
         let bytes = super::bytes(&folder.join("wire.jsonl")).ok()?;
-        let reader = KimiReader::of(&lines::objects(&bytes).objects);
+        let lines = lines::objects(&bytes);
+        let reader = KimiReader::of(&lines.objects, Some(&folder), None);
         let id = folder.file_name()?.to_str()?;
-        Some(SourceSubagent::new(
-            id,
-            calls.get(id).cloned(),
-            reader.builder,
-        ))
+        let subagent = SourceSubagent::new(id, calls.get(id).cloned(), reader.builder);
+        Some(subagent.damaged(lines.damage))
     });
     read.collect()
 }
@@ -83,6 +91,10 @@ fn subagents(found: &FoundConversation, calls: &HashMap<String, String>) -> Vec<
 struct KimiReader {
     builder: ConversationBuilder,
     cwd: Option<String>,
+    /// The folder with images that are kept outside of the file.
+    blobs: Option<PathBuf>,
+    /// Whether the events of the turn have said something: a message may repeat it.
+    has_events: bool,
     calls: CallsById,
     /// The calls that started subagents, by the subagents' ids.
     agents: HashMap<String, String>,
@@ -113,8 +125,13 @@ const SKIPPED: [&str; 19] = [
 ];
 
 impl KimiReader {
-    fn of(operations: &[Value]) -> Self {
-        let mut reader = Self::default();
+    /// Reads the operations of a file in this folder, about this working directory.
+    fn of(operations: &[Value], folder: Option<&Path>, cwd: Option<&str>) -> Self {
+        let mut reader = Self {
+            blobs: folder.map(|folder| folder.join("blobs")),
+            ..Self::default()
+        };
+        reader.builder.folder(cwd);
         for operation in operations {
             reader.operation(operation);
         }
@@ -132,7 +149,14 @@ impl KimiReader {
                     .thought(at, None, &as_text(&operation["summary"]));
             }
             Some("config.update") => {
-                self.cwd = operation["cwd"].as_str().map(str::to_owned);
+                if let Some(cwd) = operation["cwd"].as_str() {
+                    self.cwd = Some(cwd.to_owned());
+                    self.builder.folder(Some(cwd));
+                }
+            }
+            Some("context.undo") => {
+                let turns = operation["count"].as_u64().unwrap_or(0);
+                self.builder.remove_turns(turns);
             }
             Some("turn.ended") => {
                 let reason = operation["reason"].as_str();
@@ -146,18 +170,45 @@ impl KimiReader {
     }
 
     fn message(&mut self, at: Timestamp, message: &Value) {
+        let parts = message["content"].as_array().into_iter().flatten();
         // Others are reminders of the program to the model.
         let kind = message["origin"]["kind"].as_str();
-        if message["role"] == "user" && kind.is_none_or(|kind| kind == "user") {
-            let blocks = message["content"].as_array().into_iter().flatten();
-            let blocks = blocks.filter_map(block).collect();
-            self.builder.user(at, message["id"].as_str(), blocks);
+        match message["role"].as_str() {
+            Some("user") if kind.is_none_or(|kind| kind == "user") => {
+                let blocks = parts.filter_map(|part| self.block(part)).collect();
+                self.has_events = false;
+                self.builder.user(at, message["id"].as_str(), blocks);
+            }
+            Some("assistant") if !self.has_events => {
+                for part in parts {
+                    kimi_cli::said(&mut self.builder, at, None, part);
+                }
+            }
+            _ => {}
         }
+    }
+
+    /// A part of a message. Larger images are files of their own, which are named by their content.
+    fn block(&self, part: &Value) -> Option<Value> {
+        let reference = kimi_cli::image_url(part).and_then(|url| url.strip_prefix("blobref:"));
+        let Some((mime_type, name)) = reference.and_then(|reference| reference.split_once(';'))
+        else {
+            return block(part);
+        };
+        let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let path = self.blobs.as_ref().filter(|_| is_name)?.join(name);
+        Some(match super::bytes(&path) {
+            Ok(bytes) if mime_type.starts_with("image/") => {
+                content::image(mime_type, &BASE64_STANDARD.encode(bytes))
+            }
+            _ => content::text(&format!("[image {name}]")),
+        })
     }
 
     fn event(&mut self, at: Timestamp, event: &Value) {
         match event["type"].as_str() {
             Some("content.part") => {
+                self.has_events = true;
                 let id = event["uuid"].as_str();
                 kimi_cli::said(&mut self.builder, at, id, &event["part"]);
             }
@@ -176,8 +227,9 @@ impl KimiReader {
                 if let Some(agent) = first.strip_prefix("agent_id: ") {
                     self.agents.insert(agent.to_owned(), id.to_owned());
                 }
-                let output = output.into();
-                self.calls.end(&mut self.builder, at, id, ok, &output);
+                let images = kimi_cli::images(&result["output"], |part| self.block(part));
+                let builder = &mut self.builder;
+                self.calls.end(builder, at, id, ok, &output.into(), images);
             }
             Some("step.end") => {
                 let tokens = &event["usage"];

@@ -31,6 +31,12 @@ pub(super) fn is_conversation(path: &Path) -> bool {
     }
 }
 
+/// `FOLDER/ID/state.json`.
+pub(super) fn state(path: &Path) -> Option<PathBuf> {
+    let has_folder = path.file_stem().is_some_and(|name| name == "context");
+    has_folder.then(|| path.with_file_name("state.json"))
+}
+
 pub(super) fn read(
     found: &FoundConversation,
     bytes: &[u8],
@@ -46,30 +52,34 @@ pub(super) fn read(
     let beside = |name: &str| has_folder.then(|| parent.join(name));
     let wire = beside("wire.jsonl").and_then(|path| super::bytes(&path).ok());
     let wire = lines::objects(&wire.unwrap_or_default());
-    let mut reader = KimiCliReader::of(&wire.objects);
-    let mut damaged = wire.damaged;
+    let cwd = group.and_then(|group| cwd(found, group));
+    let mut reader = KimiCliReader::of(&wire.objects, cwd.as_deref());
+    let mut damage = wire.damage;
     if !reader.builder.has_prompt() {
         reader = KimiCliReader::default();
+        reader.builder.folder(cwd.as_deref());
         let context = lines::objects(bytes);
         for message in &context.objects {
             reader.message(found.modified, message);
         }
-        damaged += context.damaged;
+        damage.extend(context.damage);
     }
     let state = beside("state.json").map(|path| super::json_file(&path));
     let state = state.unwrap_or_default();
     reader.builder.title(&as_text(&state["custom_title"]));
     let id = id.and_then(|id| id.to_str()).map(str::to_owned);
-    let cwd = group.and_then(|group| cwd(found, group));
-    let conversation = reader.builder.finish(id, cwd);
-    if let Some(wanted) = wanted {
-        wanted.extend(agents(&wire.objects));
+    if state["archived"] == true {
+        reader.builder.archive();
     }
-    conversation.counted(reader.unknown, damaged)
+    if let Some(wanted) = wanted {
+        wanted.extend(agents(&wire.objects, cwd.as_deref()));
+    }
+    let conversation = reader.builder.finish(id, cwd);
+    conversation.counted(reader.unknown, damage)
 }
 
 /// The subagents, whose records are among those of the session.
-fn agents(records: &[Value]) -> Vec<SourceSubagent> {
+fn agents(records: &[Value], cwd: Option<&str>) -> Vec<SourceSubagent> {
     let mut of_agent: BTreeMap<String, (Option<String>, Vec<Value>)> = BTreeMap::new();
     for record in records {
         let payload = &record["message"]["payload"];
@@ -87,7 +97,7 @@ fn agents(records: &[Value]) -> Vec<SourceSubagent> {
         own.push(json!({"timestamp": record["timestamp"], "message": payload["event"]}));
     }
     let read = of_agent.into_iter().map(|(id, (call, records))| {
-        SourceSubagent::new(id, call, KimiCliReader::of(&records).builder)
+        SourceSubagent::new(id, call, KimiCliReader::of(&records, cwd).builder)
     });
     read.collect()
 }
@@ -148,8 +158,8 @@ const SKIPPED: [&str; 17] = [
 ];
 
 impl KimiCliReader {
-    /// Reads the records of a file.
-    fn of(records: &[Value]) -> Self {
+    /// Reads the records of a file about this folder.
+    fn of(records: &[Value], cwd: Option<&str>) -> Self {
         let mut arguments: HashMap<String, String> = HashMap::new();
         let mut last = String::new();
         for record in records {
@@ -169,9 +179,12 @@ impl KimiCliReader {
             arguments,
             ..Self::default()
         };
+        reader.builder.folder(cwd);
         for record in records {
             reader.record(record);
         }
+        // The file may have been cut off.
+        reader.begin_calls();
         reader
     }
 
@@ -249,18 +262,26 @@ impl KimiCliReader {
             let update = json!({ "content": changes });
             return self.builder.result(at, id, ok, update);
         }
+        let images = images(&value["output"], block);
         let output = match output(&value["output"]) {
-            output if output.trim().is_empty() => as_text(&value["message"]),
+            output if output.trim().is_empty() && images.is_empty() => as_text(&value["message"]),
             output => output,
         };
-        self.calls
-            .end(&mut self.builder, at, id, ok, &output.into());
+        let builder = &mut self.builder;
+        self.calls.end(builder, at, id, ok, &output.into(), images);
     }
 
     /// A message of the file for the model, which has no times.
     fn message(&mut self, at: Timestamp, message: &Value) {
         let at = self.builder.at(Some(at));
         match message["role"].as_str() {
+            Some("user") if is_summary(&message["content"]) => {
+                let blocks = blocks(&message["content"]);
+                let said = blocks.iter().filter_map(|block| block["text"].as_str());
+                let said = said.filter(|said| !said.starts_with("<system>"));
+                let summary = said.collect::<Vec<_>>().join("\n");
+                self.builder.thought(at, None, &summary);
+            }
             Some("user") => {
                 let blocks = blocks(&message["content"]).into_iter();
                 let blocks = blocks.filter(|block| !is_reminder(block));
@@ -281,8 +302,9 @@ impl KimiCliReader {
                 let id = message["tool_call_id"].as_str().unwrap_or_default();
                 let output = output(&message["content"]);
                 let ok = !output.starts_with("<system>ERROR");
-                self.calls
-                    .end(&mut self.builder, at, id, ok, &output.into());
+                let images = images(&message["content"], block);
+                let builder = &mut self.builder;
+                self.calls.end(builder, at, id, ok, &output.into(), images);
             }
             Some(role) if role.starts_with('_') => {}
             _ => self.unknown += 1,
@@ -326,6 +348,19 @@ fn is_reminder(block: &Value) -> bool {
     text.starts_with("<system-reminder>")
 }
 
+/// Whether a message of the user's is the summary of a compaction, which the program has put there.
+fn is_summary(content: &Value) -> bool {
+    let first = content.as_str().or(content[0]["text"].as_str());
+    first.is_some_and(|first| first.starts_with("<system>Previous context has been compacted"))
+}
+
+/// The images in the output of a tool call. `block` reads a part of it.
+pub(super) fn images(output: &Value, block: impl Fn(&Value) -> Option<Value>) -> Vec<Value> {
+    let parts = output.as_array().into_iter().flatten();
+    let blocks = parts.filter_map(block);
+    blocks.filter(|block| block["type"] == "image").collect()
+}
+
 /// The output of a tool call, which is a text or parts.
 pub(super) fn output(output: &Value) -> String {
     let Some(parts) = output.as_array() else {
@@ -362,8 +397,11 @@ pub(super) fn block(part: &Value) -> Option<Value> {
     if let Some(said) = part["text"].as_str() {
         return Some(text(said));
     }
-    let url = part["imageUrl"]["url"]
-        .as_str()
-        .or(part["image_url"]["url"].as_str())?;
-    content::data_image(url)
+    content::data_image(image_url(part)?)
+}
+
+/// The URL of an image.
+pub(super) fn image_url(part: &Value) -> Option<&str> {
+    let url = part["imageUrl"]["url"].as_str();
+    url.or(part["image_url"]["url"].as_str())
 }

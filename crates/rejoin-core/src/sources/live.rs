@@ -142,7 +142,7 @@ impl LiveSources {
     }
 
     /// Makes a listed conversation a session of the store. If it is one already, and was not
-    /// continued there, adds what the tool has added since.
+    /// continued there, brings it up to date with the tool's file.
     pub fn follow(
         &self,
         store: &Store,
@@ -152,10 +152,7 @@ impl LiveSources {
         let Some((source, mut found)) = self.find(catalog, id)? else {
             return Ok(());
         };
-        if found.key.is_none() {
-            let file = std::fs::metadata(&found.path)?;
-            found.modified = Timestamp::of_system(file.modified()?);
-        }
+        found.modified = source.changed(&found)?;
         let logged = store.changed_at(id)?;
         if logged.is_some_and(|logged| logged > found.modified) {
             return Ok(());

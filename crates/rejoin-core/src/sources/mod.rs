@@ -10,6 +10,7 @@ mod codex;
 mod content;
 mod conversation;
 mod copilot;
+mod damage;
 mod database;
 mod file;
 mod gemini;
@@ -34,10 +35,12 @@ use std::collections::BTreeMap;
 use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use crate::sys::Timestamp;
 
-pub use conversation::{NewRecord, ToolConversation};
+pub use conversation::{NewRecord, ToolConversation, UNNAMED};
+pub use damage::{DamageKind, DamagedPlace};
 use file::{bytes, has_any, json_file, no_file, open, read_into};
 pub use live::LiveSources;
 pub use raw::FilePart;
@@ -64,6 +67,9 @@ enum SourceReader {
     Files {
         /// Whether a file below the folder is a conversation: its path from there.
         is_conversation: fn(&Path) -> bool,
+        /// The path of the file with the state of a conversation, such as its title, if the file at
+        /// this path has none of it.
+        state: fn(&Path) -> Option<PathBuf>,
         /// Reads a conversation from a file's bytes, and its subagents, which may have files of their
         /// own, if they are wanted.
         read: fn(&FoundConversation, &[u8], Wanted<'_>) -> ToolConversation,
@@ -74,11 +80,9 @@ enum SourceReader {
         /// See `others`.
         marks: &'static [&'static str],
     },
-    /// A database with all of them.
+    /// A database with all of them, or several.
     Database {
-        /// Its name in the folder.
-        name: &'static str,
-        find: fn(&Path) -> io::Result<Vec<FoundConversation>>,
+        find: fn(&Path, &mut FoundConversations),
         /// Reads a conversation up to this number of messages, or all of it if that is negative.
         read: fn(&FoundConversation, i64) -> io::Result<ToolConversation>,
     },
@@ -95,6 +99,7 @@ pub static SOURCES: [Source; 10] = [
         root: claude_code::root,
         reader: SourceReader::Files {
             is_conversation: claude_code::is_conversation,
+            state: |_| None,
             read: claude_code::read,
             others: |found, bytes, is_marked| Some(claude_code::others(found, bytes, is_marked)),
             marks: &claude_code::MARKS,
@@ -106,6 +111,7 @@ pub static SOURCES: [Source; 10] = [
         root: codex::root,
         reader: SourceReader::Files {
             is_conversation: codex::is_conversation,
+            state: |_| None,
             read: codex::read,
             others: codex::others,
             marks: &codex::MARKS,
@@ -117,6 +123,7 @@ pub static SOURCES: [Source; 10] = [
         root: copilot::root,
         reader: SourceReader::Files {
             is_conversation: copilot::is_conversation,
+            state: |_| None,
             read: copilot::read,
             others: |_, _, _| Some(Vec::new()),
             marks: &[],
@@ -128,6 +135,7 @@ pub static SOURCES: [Source; 10] = [
         root: gemini::root,
         reader: SourceReader::Files {
             is_conversation: gemini::is_conversation,
+            state: |_| None,
             read: gemini::read,
             others: gemini::others,
             marks: &gemini::MARKS,
@@ -138,7 +146,6 @@ pub static SOURCES: [Source; 10] = [
         agent: "goose",
         root: goose::root,
         reader: SourceReader::Database {
-            name: goose::DATABASE,
             find: goose::find,
             read: goose::read,
         },
@@ -149,6 +156,7 @@ pub static SOURCES: [Source; 10] = [
         root: kimi::root,
         reader: SourceReader::Files {
             is_conversation: kimi::is_conversation,
+            state: kimi::state,
             read: kimi::read,
             // Words are put together from parts.
             others: |_, _, _| None,
@@ -161,6 +169,7 @@ pub static SOURCES: [Source; 10] = [
         root: kimi_cli::root,
         reader: SourceReader::Files {
             is_conversation: kimi_cli::is_conversation,
+            state: kimi_cli::state,
             read: kimi_cli::read,
             // Words are put together from parts.
             others: |_, _, _| None,
@@ -172,7 +181,6 @@ pub static SOURCES: [Source; 10] = [
         agent: "OpenCode",
         root: opencode::root,
         reader: SourceReader::Database {
-            name: opencode::DATABASE,
             find: opencode::find,
             read: opencode::read,
         },
@@ -183,6 +191,7 @@ pub static SOURCES: [Source; 10] = [
         root: pi::root,
         reader: SourceReader::Files {
             is_conversation: pi::is_conversation,
+            state: |_| None,
             read: pi::read,
             others: |_, _, _| Some(Vec::new()),
             marks: &[],
@@ -194,6 +203,7 @@ pub static SOURCES: [Source; 10] = [
         root: qwen::root,
         reader: SourceReader::Files {
             is_conversation: qwen::is_conversation,
+            state: |_| None,
             read: qwen::read,
             others: qwen::others,
             marks: &[],
@@ -212,15 +222,18 @@ pub struct ToolFolders {
 
 impl ToolFolders {
     /// The variables that name a tool's folder.
-    pub const VARIABLES: [&'static str; 9] = [
+    pub const VARIABLES: [&'static str; 12] = [
         "CLAUDE_CONFIG_DIR",
         "CODEX_HOME",
         "COPILOT_HOME",
+        "GEMINI_CLI_HOME",
         "GOOSE_PATH_ROOT",
         "KIMI_CODE_HOME",
         "KIMI_SHARE_DIR",
+        "OPENCODE_DB",
         "PI_CODING_AGENT_DIR",
         "QWEN_HOME",
+        "QWEN_RUNTIME_DIR",
         "XDG_DATA_HOME",
     ];
 
@@ -289,19 +302,35 @@ impl Source {
         let mut search = FoundConversations::default();
         match &self.reader {
             SourceReader::Files {
-                is_conversation, ..
+                is_conversation,
+                state,
+                ..
             } => FolderSearch {
                 root: &root,
                 is_conversation: *is_conversation,
+                state: *state,
                 search: &mut search,
             }
             .look_into(Path::new(""), DEPTH),
-            SourceReader::Database { name, find, .. } => match find(&root) {
-                Ok(found) => search.found = found,
-                Err(error) => search.errors.push((root.join(name), error)),
-            },
+            SourceReader::Database { find, .. } => find(&root, &mut search),
         }
         search
+    }
+
+    /// When the file of a conversation was changed last, as it is now; of one in a database, as it was
+    /// found.
+    fn changed(&self, found: &FoundConversation) -> io::Result<Timestamp> {
+        match &self.reader {
+            SourceReader::Files { state, .. } => {
+                let file = fs::metadata(&found.path)?;
+                Ok(last_change(file.modified()?, state(&found.path)))
+            }
+            SourceReader::Database { .. } if found.key.is_none() => {
+                let file = fs::metadata(&found.path)?;
+                Ok(Timestamp::of_system(file.modified()?))
+            }
+            SourceReader::Database { .. } => Ok(found.modified),
+        }
     }
 
     /// Reads a conversation, which is empty if the file does not have one. A file that is damaged is
@@ -348,10 +377,17 @@ impl Source {
     }
 }
 
+/// When a file or the one with its state was changed last.
+fn last_change(file: SystemTime, state: Option<PathBuf>) -> Timestamp {
+    let state = state.and_then(|state| fs::metadata(state).ok()?.modified().ok());
+    Timestamp::of_system(state.map_or(file, |state| state.max(file)))
+}
+
 /// A source's folder while conversations are looked for in it.
 struct FolderSearch<'a> {
     root: &'a Path,
     is_conversation: fn(&Path) -> bool,
+    state: fn(&Path) -> Option<PathBuf>,
     search: &'a mut FoundConversations,
 }
 
@@ -395,11 +431,13 @@ impl FolderSearch<'_> {
         };
         // Reading a pipe would wait, and reading a device never end.
         if file.is_file() {
+            let path = self.root.join(&inside);
+            let modified = last_change(file.modified()?, (self.state)(&path));
             self.search.found.push(FoundConversation {
                 root: self.root.to_owned(),
-                path: self.root.join(&inside),
+                path,
                 key: None,
-                modified: Timestamp::of_system(file.modified()?),
+                modified,
                 size: file.len(),
             });
         }

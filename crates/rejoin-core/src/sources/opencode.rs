@@ -1,54 +1,98 @@
-//! OpenCode: one SQLite database, `opencode.db`, with sessions, their messages, and the messages'
-//! parts as JSON.
+//! OpenCode: one SQLite database, with sessions and their messages. Up to version 1, the parts of
+//! messages have a table of their own. Version 2 has tables of its own, in which a message is one
+//! row; the old ones may be beside them, with an older state.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde_json::{Value, json};
 
 use crate::sys::Timestamp;
 
 use super::content::{self, as_text, diff, text};
 use super::conversation::{ConversationBuilder, ToolConversation};
+use super::damage::{self, DamagedPlace};
 use super::database::open;
 use super::subagents::{self, SourceSubagent};
 use super::usage::{Spent, number};
-use super::{FoundConversation, ToolFolders, tool};
+use super::{FoundConversation, FoundConversations, ToolFolders, has_extension, tool};
 
-/// The file's name.
-pub(super) const DATABASE: &str = "opencode.db";
+/// The names that the file has, by the channel of the release.
+const DATABASES: [&str; 3] = ["opencode.db", "opencode2.db", "opencode-stable.db"];
 
-/// `$XDG_DATA_HOME/opencode`, or `~/.local/share/opencode`, on every system.
+/// `opencode` in `$XDG_DATA_HOME`, or in `~/.local/share`, on every system; or the database that
+/// `$OPENCODE_DB` names, whose path may be relative to that folder.
 pub(super) fn root(places: &ToolFolders) -> PathBuf {
-    places
-        .folder("XDG_DATA_HOME", ".local/share")
-        .join("opencode")
+    let data = places.folder("XDG_DATA_HOME", ".local/share");
+    let folder = data.join("opencode");
+    match places.variables.get("OPENCODE_DB") {
+        Some(database) => folder.join(database),
+        None => folder,
+    }
 }
 
 /// The conversations. Those of subagents are parts of others.
-pub(super) fn find(root: &Path) -> io::Result<Vec<FoundConversation>> {
-    let path = root.join(DATABASE);
-    let database = match open(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        opened => opened?,
+pub(super) fn find(root: &Path, search: &mut FoundConversations) {
+    let databases = if has_extension(root, &["db"]) || root.is_file() {
+        vec![root.to_owned()]
+    } else {
+        DATABASES.map(|name| root.join(name)).into()
     };
-    let query = "SELECT id, time_updated FROM session WHERE parent_id IS NULL";
-    let found = (|| {
-        let mut query = database.prepare(query)?;
-        let rows = query.query_map([], |row| {
-            Ok(FoundConversation {
-                root: root.to_owned(),
-                path: path.clone(),
-                key: Some(row.get(0)?),
-                modified: Timestamp::from_millis(row.get(1)?),
-                size: 0,
-            })
-        })?;
-        rows.collect::<rusqlite::Result<Vec<_>>>()
-    })();
-    found.map_err(io::Error::other)
+    // A session may have been copied from one database into another.
+    let mut latest: HashMap<String, FoundConversation> = HashMap::new();
+    for path in databases {
+        let listed = match open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            opened => opened.and_then(|database| listed(&database).map_err(io::Error::other)),
+        };
+        match listed {
+            Ok(listed) => {
+                for (id, modified) in listed {
+                    let known = latest.get(&id);
+                    if known.is_none_or(|known| known.modified < modified) {
+                        let found = FoundConversation {
+                            root: root.to_owned(),
+                            path: path.clone(),
+                            key: Some(id.clone()),
+                            modified,
+                            size: 0,
+                        };
+                        latest.insert(id, found);
+                    }
+                }
+            }
+            Err(error) => search.errors.push((path, error)),
+        }
+    }
+    search.found.extend(latest.into_values());
+}
+
+/// The ids of the sessions that are no subagents', and when they were changed.
+fn listed(database: &Connection) -> rusqlite::Result<Vec<(String, Timestamp)>> {
+    let mut known = HashSet::new();
+    let mut listed = Vec::new();
+    for table in [Tables::V2, Tables::V1] {
+        if !table.are_in(database)? {
+            continue;
+        }
+        let query = format!(
+            "SELECT id, time_updated, parent_id FROM {}",
+            table.sessions()
+        );
+        let mut query = database.prepare(&query)?;
+        let mut rows = query.query([])?;
+        while let Some(row) = rows.next()? {
+            let (id, modified, parent): (String, i64, Option<String>) =
+                (row.get(0)?, row.get(1)?, row.get(2)?);
+            if known.insert(id.clone()) && parent.is_none() {
+                listed.push((id, Timestamp::from_millis(modified)));
+            }
+        }
+    }
+    // A new database has no tables yet.
+    Ok(listed)
 }
 
 /// A conversation of which [`FoundConversation::key`] is the id.
@@ -58,34 +102,142 @@ pub(super) fn read(found: &FoundConversation, limit: i64) -> io::Result<ToolConv
     of(&database, id, limit).map_err(io::Error::other)
 }
 
+/// The tables of a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tables {
+    V1,
+    V2,
+}
+
+impl Tables {
+    /// The table of sessions.
+    fn sessions(self) -> &'static str {
+        match self {
+            Self::V1 => "session",
+            Self::V2 => "session_v2",
+        }
+    }
+
+    /// Whether a database has them.
+    fn are_in(self, database: &Connection) -> rusqlite::Result<bool> {
+        let query = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?)";
+        database.query_row(query, [self.sessions()], |row| row.get(0))
+    }
+}
+
+/// A session without its messages.
+#[derive(Debug)]
+struct SessionRow {
+    tables: Tables,
+    cwd: Option<String>,
+    title: String,
+    is_archived: bool,
+    /// The message from which on the user has taken the conversation back.
+    revert: Option<String>,
+    /// The session that it was forked from, and up to which place there.
+    forked: Option<(String, i64)>,
+    model: Value,
+    /// The sum of its costs.
+    spent: Spent,
+}
+
+impl SessionRow {
+    /// The session in the newer tables that have it.
+    fn of(database: &Connection, id: &str) -> rusqlite::Result<Self> {
+        for tables in [Tables::V2, Tables::V1] {
+            if !tables.are_in(database)? {
+                continue;
+            }
+            let query = format!("SELECT * FROM {} WHERE id = ?", tables.sessions());
+            let read = |row: &Row<'_>| Ok(Self::read(database, tables, row));
+            if let Some(read) = database.query_row(&query, [id], read).optional()? {
+                return Ok(read);
+            }
+        }
+        Err(rusqlite::Error::QueryReturnedNoRows)
+    }
+
+    fn read(database: &Connection, tables: Tables, row: &Row<'_>) -> Self {
+        let revert = column(row, "revert").map(|revert| json_of(&revert));
+        let revert = revert.and_then(|revert| revert["messageID"].as_str().map(str::to_owned));
+        // Sessions of early versions, and those that were moved, have only the project's folder.
+        let of_project = || {
+            let project = column(row, "project_id")?;
+            let query = "SELECT worktree FROM project WHERE id = ?";
+            let worktree = database.query_row(query, [project], |row| row.get(0));
+            worktree.ok().flatten()
+        };
+        let tokens = |name: &str| {
+            let tokens: Option<i64> = row.get(name).ok();
+            tokens
+                .and_then(|tokens| u64::try_from(tokens).ok())
+                .unwrap_or(0)
+        };
+        let fork = column(row, "fork_session_id");
+        let boundary: Option<i64> = row.get("fork_boundary").ok().flatten();
+        let archived: Option<i64> = row.get("time_archived").ok().flatten();
+        Self {
+            tables,
+            cwd: column(row, "directory").or_else(of_project),
+            title: column(row, "title").unwrap_or_default(),
+            is_archived: archived.is_some_and(|at| at > 0),
+            revert,
+            forked: fork.zip(boundary),
+            model: column(row, "model").map_or(Value::Null, |model| json_of(&model)),
+            spent: Spent {
+                input: tokens("tokens_input"),
+                output: tokens("tokens_output"),
+                thought: tokens("tokens_reasoning"),
+                cached_read: tokens("tokens_cache_read"),
+                cached_write: tokens("tokens_cache_write"),
+                cost: row.get("cost").unwrap_or(0.0),
+            },
+        }
+    }
+}
+
+/// A text in a row. Columns have been added over time.
+fn column(row: &Row<'_>, name: &str) -> Option<String> {
+    let text: Option<String> = row.get(name).ok()?;
+    text.filter(|text| !text.is_empty())
+}
+
+/// A value that is written as JSON, or null.
+fn json_of(text: &str) -> Value {
+    damage::value(text).map_or(Value::Null, |(value, _)| value)
+}
+
 /// A conversation; up to the message number `limit`, if that is not negative.
 fn of(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<ToolConversation> {
-    let (cwd, title): (String, String) = database.query_row(
-        "SELECT directory, title FROM session WHERE id = ?",
-        params![id],
-        |row| Ok((row.get(0)?, row.get(1)?)),
-    )?;
-    let mut messages = OpencodeMessages::read(database, id, limit)?;
+    let session = SessionRow::of(database, id)?;
+    let mut messages = OpencodeMessages::read(database, id, &session, limit)?;
     // The title of a session that has none yet.
+    let title = &session.title;
     if !title.starts_with("New session - ") && !title.starts_with("Child session - ") {
-        messages.builder.title(&title);
+        messages.builder.title(title);
     }
-    let mut conversation = messages.builder.finish(Some(id.to_owned()), Some(cwd));
-    let (mut calls, mut damaged) = (messages.subagents, messages.damaged);
+    if session.is_archived {
+        messages.builder.archive();
+    }
+    let mut conversation = messages.builder.finish(Some(id.to_owned()), session.cwd);
+    let (mut calls, mut damage) = (messages.subagents, messages.damage);
     let mut subagents = Vec::new();
     // Subagents may have subagents.
     let mut parents: Vec<String> = (limit < 0).then(|| id.to_owned()).into_iter().collect();
-    let mut children =
-        database.prepare("SELECT id FROM session WHERE parent_id = ? ORDER BY time_created, id")?;
+    let mut children = database.prepare(&format!(
+        "SELECT id FROM {} WHERE parent_id = ? ORDER BY time_created, id",
+        session.tables.sessions()
+    ))?;
     while let Some(parent) = parents.pop() {
         let ids = children.query_map(params![parent], |row| row.get(0))?;
         for child in ids.collect::<rusqlite::Result<Vec<String>>>()? {
             if parents.len() + subagents.len() > MOST_SUBAGENTS {
                 break;
             }
-            let read = OpencodeMessages::read(database, &child, limit)?;
+            let session = SessionRow::of(database, &child)?;
+            let read = OpencodeMessages::read(database, &child, &session, limit)?;
             calls.extend(read.subagents);
-            damaged += read.damaged;
+            damage.extend(read.damage);
             subagents.push(SourceSubagent::new(
                 &child,
                 calls.get(&child).cloned(),
@@ -95,11 +247,14 @@ fn of(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<ToolConve
         }
     }
     subagents::merge(&mut conversation, subagents);
-    Ok(conversation.counted(0, damaged))
+    Ok(conversation.counted(0, damage))
 }
 
 /// A session with more subagents than this is one that is its own parent.
 const MOST_SUBAGENTS: usize = 10_000;
+
+/// The most forks of forks.
+const MOST_FORKS: usize = 100;
 
 /// The messages of a session.
 #[derive(Debug, Default)]
@@ -107,20 +262,43 @@ struct OpencodeMessages {
     builder: ConversationBuilder,
     /// The calls that started subagents, by the subagents' sessions.
     subagents: HashMap<String, String>,
-    damaged: usize,
+    damage: Vec<DamagedPlace>,
+    /// How many rows were read.
+    rows: usize,
+    /// Whether an answer says what it has cost.
+    has_cost: bool,
 }
 
 impl OpencodeMessages {
-    fn read(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<Self> {
-        let revert: Option<String> = database.query_row(
-            "SELECT revert FROM session WHERE id = ?",
-            params![id],
-            |row| row.get(0),
-        )?;
-        // The message from which on the user has taken the conversation back.
-        let revert = revert.and_then(|revert| serde_json::from_str::<Value>(&revert).ok());
-        let revert = revert.and_then(|revert| revert["messageID"].as_str().map(str::to_owned));
+    fn read(
+        database: &Connection,
+        id: &str,
+        session: &SessionRow,
+        limit: i64,
+    ) -> rusqlite::Result<Self> {
         let mut read = Self::default();
+        read.builder.folder(session.cwd.as_deref());
+        match session.tables {
+            Tables::V1 => read.read_v1(database, id, session, limit)?,
+            Tables::V2 => {
+                read.builder.state(&Value::Null, &session.model["id"]);
+                read.read_v2(database, id, session, limit)?;
+                if !read.has_cost {
+                    // The sums are those of the last turn.
+                    read.builder.spent(None, session.spent);
+                }
+            }
+        }
+        Ok(read)
+    }
+
+    fn read_v1(
+        &mut self,
+        database: &Connection,
+        id: &str,
+        session: &SessionRow,
+        limit: i64,
+    ) -> rusqlite::Result<()> {
         let mut messages = database.prepare(
             "SELECT id, data, time_created FROM message WHERE session_id = ?
              ORDER BY time_created, id LIMIT ?",
@@ -131,46 +309,162 @@ impl OpencodeMessages {
         while let Some(row) = rows.next()? {
             let (message, data, created): (String, String, i64) =
                 (row.get(0)?, row.get(1)?, row.get(2)?);
-            if Some(&message) == revert.as_ref() {
+            if Some(&message) == session.revert.as_ref() {
                 break;
             }
-            let Ok(data) = serde_json::from_str::<Value>(&data) else {
-                read.damaged += 1;
+            let Some(data) = self.value(&data) else {
                 continue;
             };
-            let at = read.builder.at(Some(Timestamp::from_millis(created)));
-            read.builder.state(&Value::Null, &data["modelID"]);
+            let at = self.builder.at(Some(Timestamp::from_millis(created)));
+            self.builder.state(&Value::Null, &data["modelID"]);
             if data["role"] == "assistant" {
-                read.builder.spent(Some(&message), spent(&data));
+                self.builder.spent(Some(&message), spent(&data));
             }
             let mut prompt = Vec::new();
             let mut rows = parts.query(params![message])?;
             while let Some(row) = rows.next()? {
                 let (id, part): (String, String) = (row.get(0)?, row.get(1)?);
-                match serde_json::from_str::<Value>(&part) {
-                    Ok(part) if data["role"] == "user" => prompt.extend(user(&part)),
-                    Ok(part) => {
-                        let started = part["state"]["metadata"]["sessionId"].as_str();
-                        if let (Some(child), Some(call)) = (started, part["callID"].as_str()) {
-                            read.subagents.insert(child.to_owned(), call.to_owned());
-                        }
-                        assistant(&mut read.builder, at, &message, &id, &part);
-                    }
-                    Err(_) => read.damaged += 1,
+                match self.value(&part) {
+                    Some(part) if data["role"] == "user" => prompt.extend(user(&part)),
+                    Some(part) => self.part(at, &message, &id, &part),
+                    None => {}
                 }
             }
-            read.builder.user(at, Some(&message), prompt);
-            match data["error"]["name"].as_str() {
-                Some("MessageAbortedError") => read.builder.cancel(),
-                Some(name) => {
-                    let message = data["error"]["data"]["message"].as_str().unwrap_or(name);
-                    read.builder.error(at, None, message);
+            self.builder.user(at, Some(&message), prompt);
+            self.error(at, &data["error"]);
+        }
+        Ok(())
+    }
+
+    /// A value in a row, or its damage.
+    fn value(&mut self, text: &str) -> Option<Value> {
+        self.rows += 1;
+        let (value, kind) = match damage::value(text) {
+            Ok((value, kind)) => (Some(value), kind),
+            Err(kind) => (None, Some(kind)),
+        };
+        let row = self.rows;
+        self.damage
+            .extend(kind.map(|kind| DamagedPlace::of(row, kind)));
+        value
+    }
+
+    /// A part of an answer.
+    fn part(&mut self, at: Timestamp, message: &str, id: &str, part: &Value) {
+        let state = &part["state"];
+        let started = [&state["metadata"], &state["structured"]];
+        let started = started.into_iter().find_map(|of| of["sessionId"].as_str());
+        if let (Some(child), Some(call)) = (started, call_id(part)) {
+            self.subagents.insert(child.to_owned(), call.to_owned());
+        }
+        assistant(&mut self.builder, at, message, id, part);
+    }
+
+    /// The error with which an answer has ended.
+    fn error(&mut self, at: Timestamp, error: &Value) {
+        match error["name"].as_str().or(error["type"].as_str()) {
+            Some("MessageAbortedError" | "aborted") => self.builder.cancel(),
+            Some(name) => {
+                let messages = [&error["data"]["message"], &error["message"]];
+                let message = messages.into_iter().find_map(Value::as_str);
+                self.builder.error(at, None, message.unwrap_or(name));
+            }
+            None => {}
+        }
+    }
+
+    /// The messages of a session of version 2, in which a fork may go on from the rows of the session
+    /// that it was made from.
+    fn read_v2(
+        &mut self,
+        database: &Connection,
+        id: &str,
+        session: &SessionRow,
+        limit: i64,
+    ) -> rusqlite::Result<()> {
+        let place = |message: &str| {
+            let query = "SELECT seq FROM session_message WHERE session_id = ? AND id = ?";
+            database
+                .query_row(query, [id, message], |row| row.get::<_, i64>(0))
+                .optional()
+        };
+        let end = session.revert.as_deref().map(place).transpose()?.flatten();
+        let mut of_sessions = vec![(id.to_owned(), end.unwrap_or(i64::MAX))];
+        let mut forked = session.forked.clone();
+        while let Some((from, boundary)) = forked.take().filter(|_| of_sessions.len() < MOST_FORKS)
+        {
+            let fork = of_sessions.last().map(|(id, _)| id.clone());
+            let query =
+                "SELECT EXISTS (SELECT 1 FROM session_message WHERE session_id = ? AND seq <= ?)";
+            let has_copies: bool =
+                database.query_row(query, params![fork, boundary], |row| row.get(0))?;
+            if has_copies {
+                break;
+            }
+            let before = SessionRow::of(database, &from).ok();
+            forked = before.and_then(|before| before.forked);
+            of_sessions.push((from, boundary.saturating_add(1)));
+        }
+        let mut messages = database.prepare(
+            "SELECT id, type, data, time_created FROM session_message
+             WHERE session_id = ? AND seq < ? ORDER BY seq, time_created, id LIMIT ?",
+        )?;
+        for (session, end) in of_sessions.into_iter().rev() {
+            let mut rows = messages.query(params![session, end, limit])?;
+            while let Some(row) = rows.next()? {
+                let (message, kind, data): (String, String, String) =
+                    (row.get(0)?, row.get(1)?, row.get(2)?);
+                let created: Option<i64> = row.get(3)?;
+                let at = self.builder.at(created.map(Timestamp::from_millis));
+                if let Some(data) = self.value(&data) {
+                    self.message_v2(at, &message, &kind, &data);
                 }
-                None => {}
             }
         }
-        Ok(read)
+        Ok(())
     }
+
+    /// A message of version 2, which has its parts.
+    fn message_v2(&mut self, at: Timestamp, message: &str, kind: &str, data: &Value) {
+        match kind {
+            "user" => {
+                let mut blocks: Vec<Value> = data["text"].as_str().map(text).into_iter().collect();
+                let files = data["files"].as_array().into_iter().flatten();
+                blocks.extend(files.filter_map(file));
+                self.builder.user(at, Some(message), blocks);
+            }
+            "assistant" => {
+                self.builder.state(&Value::Null, &data["model"]["id"]);
+                let spent = spent(data);
+                self.has_cost |= spent != Spent::default();
+                self.builder.spent(Some(message), spent);
+                let parts = data["content"].as_array().into_iter().flatten();
+                for (place, part) in parts.enumerate() {
+                    self.part(at, message, &format!("{message}-{place}"), part);
+                }
+                self.error(at, &data["error"]);
+            }
+            "shell" => {
+                let command = as_text(&data["command"]);
+                let prompt = text(&format!("!{command}"));
+                self.builder.user(at, Some(message), vec![prompt]);
+                if let Some(output) = content::console(&as_text(&data["output"])) {
+                    self.builder.agent(at, None, output["content"].clone());
+                }
+            }
+            "compaction" => self
+                .builder
+                .thought(at, Some(message), &as_text(&data["summary"])),
+            "model-switched" => self.builder.state(&Value::Null, &data["model"]["id"]),
+            // Others are about the program, or are its words to the model.
+            _ => {}
+        }
+    }
+}
+
+/// The id of a tool call.
+fn call_id(part: &Value) -> Option<&str> {
+    part["callID"].as_str().or(part["id"].as_str())
 }
 
 /// A part of the user's message, unless the program has added it.
@@ -178,16 +472,19 @@ fn user(part: &Value) -> Option<Value> {
     match part["type"].as_str()? {
         "text" if part["synthetic"] == true || part["ignored"] == true => None,
         "text" => Some(text(part["text"].as_str()?)),
-        "file" => {
-            let url = part["url"].as_str()?;
-            let link = || {
-                let name = part["filename"].as_str().unwrap_or(url);
-                json!({"type": "resource_link", "uri": url, "name": name})
-            };
-            Some(content::data_image(url).unwrap_or_else(link))
-        }
+        "file" => file(part),
         _ => None,
     }
+}
+
+/// A file that is attached to a message.
+fn file(part: &Value) -> Option<Value> {
+    let url = part["url"].as_str().or(part["uri"].as_str())?;
+    let link = || {
+        let name = part["filename"].as_str().or(part["name"].as_str());
+        json!({"type": "resource_link", "uri": url, "name": name.unwrap_or(url)})
+    };
+    Some(content::data_image(url).unwrap_or_else(link))
 }
 
 fn spent(message: &Value) -> Spent {
@@ -228,7 +525,8 @@ fn assistant(
 
 /// A tool call, which is one part with its result.
 fn call(builder: &mut ConversationBuilder, at: Timestamp, part: &Value) {
-    let (Some(id), Some(name)) = (part["callID"].as_str(), part["tool"].as_str()) else {
+    let name = part["tool"].as_str().or(part["name"].as_str());
+    let (Some(id), Some(name)) = (call_id(part), name) else {
         return;
     };
     let state = &part["state"];
@@ -267,12 +565,23 @@ fn call(builder: &mut ConversationBuilder, at: Timestamp, part: &Value) {
     let mut update = if let Some(change) = change {
         json!({ "content": [change] })
     } else {
-        let outputs = [&state["output"], &state["error"]];
+        let outputs = [
+            &state["output"],
+            &state["error"]["message"],
+            &state["error"],
+        ];
         let output = outputs.into_iter().find(|output| !output.is_null());
-        tool::outcome(name, input, ok, output.unwrap_or(&Value::Null))
+        // In version 2, it may be in parts.
+        let parts = state["content"].as_array().into_iter().flatten();
+        let parts = parts.filter_map(|part| part["text"].as_str());
+        let output = output.cloned();
+        let output = output.unwrap_or_else(|| parts.collect::<Vec<_>>().join("\n").into());
+        tool::outcome(name, input, ok, &output)
     };
-    let attached = state["attachments"].as_array().into_iter().flatten();
-    let attached = attached.filter_map(|file| content::data_image(file["url"].as_str()?));
+    let attached = [&state["attachments"], &state["content"]].into_iter();
+    let attached = attached.filter_map(Value::as_array).flatten();
+    let attached = attached
+        .filter_map(|file| content::data_image(file["url"].as_str().or(file["uri"].as_str())?));
     content::attach(&mut update, attached);
     let ended = builder.at(Some(time("end").unwrap_or(began)));
     builder.result(ended, id, ok, update);

@@ -38,6 +38,7 @@ pub(super) fn read(_: &FoundConversation, bytes: &[u8], _: Wanted<'_>) -> ToolCo
     let head = |name| Some(head?[name].as_str()?.to_owned());
     let shown = branch(&lines.objects);
     let mut reader = PiReader::default();
+    reader.builder.folder(head("cwd").as_deref());
     for entry in &lines.objects {
         let id = entry["id"].as_str();
         if id.is_none_or(|id| shown.contains(id)) {
@@ -45,7 +46,7 @@ pub(super) fn read(_: &FoundConversation, bytes: &[u8], _: Wanted<'_>) -> ToolCo
         }
     }
     let conversation = reader.builder.finish(head("id"), head("cwd"));
-    conversation.counted(reader.unknown, lines.damaged)
+    conversation.counted(reader.unknown, lines.damage)
 }
 
 /// The ids of the last entry and of those that lead to it. Where one is missing, the entry before is
@@ -87,6 +88,11 @@ impl PiReader {
                 self.builder.thought(at, id, &as_text(&entry["summary"]));
             }
             Some("session_info") => self.builder.title(&as_text(&entry["name"])),
+            Some("custom_message") if entry["display"] == true => {
+                for block in blocks(&entry["content"]) {
+                    self.builder.agent(at, id, block);
+                }
+            }
             Some(
                 "session"
                 | "model_change"
@@ -109,8 +115,10 @@ impl PiReader {
                 let texts = blocks.iter().filter_map(|block| block["text"].as_str());
                 let output = texts.collect::<Vec<_>>().join("\n");
                 let ok = message["isError"] != true;
+                let images = blocks.into_iter().filter(|block| block["type"] == "image");
                 let builder = &mut self.builder;
-                self.calls.end(builder, at, call, ok, &output.into());
+                self.calls
+                    .end(builder, at, call, ok, &output.into(), images);
             }
             Some("bashExecution") => {
                 let command = as_text(&message["command"]);

@@ -14,9 +14,10 @@ use super::subagents::SourceSubagent;
 use super::usage::{Spent, number};
 use super::{FoundConversation, ToolFolders, Wanted, branch, has_extension, lines, tool};
 
-/// `$QWEN_HOME`, or `~/.qwen`.
+/// `$QWEN_RUNTIME_DIR`, else `$QWEN_HOME`, or `~/.qwen`.
 pub(super) fn root(places: &ToolFolders) -> PathBuf {
-    places.folder("QWEN_HOME", ".qwen")
+    let runtime = places.variables.get("QWEN_RUNTIME_DIR").cloned();
+    runtime.unwrap_or_else(|| places.folder("QWEN_HOME", ".qwen"))
 }
 
 /// `projects/FOLDER/chats/ID.jsonl`, or the same below `tmp`.
@@ -36,7 +37,7 @@ pub(super) fn read(
         wanted.extend(subagents(found));
     }
     let lines = lines::objects(bytes);
-    let shown = branch::shown(&lines.objects);
+    let shown = branch::shown(&lines.objects, branch::SameId::Fragments);
     let mut builder = ConversationBuilder::default();
     let mut unknown = 0;
     for (record, shown) in lines.objects.iter().zip(shown) {
@@ -53,7 +54,7 @@ pub(super) fn read(
     let stem = || found.path.file_stem()?.to_str();
     let id = texts("sessionId").next().or_else(stem).map(str::to_owned);
     let cwd = texts("cwd").next().map(str::to_owned);
-    builder.finish(id, cwd).counted(unknown, lines.damaged)
+    builder.finish(id, cwd).counted(unknown, lines.damage)
 }
 
 /// The files of subagents.
@@ -73,24 +74,31 @@ fn subagents(found: &FoundConversation) -> Vec<SourceSubagent> {
     let read = files.into_iter().filter_map(|path| {
         let bytes = super::bytes(&path).ok()?;
         let mut builder = ConversationBuilder::default();
-        for record in &lines::objects(&bytes).objects {
+        let lines = lines::objects(&bytes);
+        for record in &lines.objects {
             add(&mut builder, record);
         }
         let about = super::json_file(&path.with_extension("meta.json"));
         let call = about["toolUseId"].as_str().map(str::to_owned);
-        let mut subagent = SourceSubagent::new(path.file_stem()?.to_str()?, call, builder);
+        let subagent = SourceSubagent::new(path.file_stem()?.to_str()?, call, builder);
+        let mut subagent = subagent.damaged(lines.damage);
         subagent.title = about["description"].as_str().map(str::to_owned);
         Some(subagent)
     });
     read.collect()
 }
 
+/// The subtype of a prompt that the user typed while the agent worked.
+const MID_TURN: &str = "mid_turn_user_message";
+
 /// Adds a record; returns whether it is of a known kind.
 fn add(builder: &mut ConversationBuilder, record: &Value) -> bool {
     let at = builder.time(record["timestamp"].as_str());
     let id = record["uuid"].as_str();
     builder.state(&record["gitBranch"], &record["model"]);
+    builder.folder(record["cwd"].as_str());
     match record["type"].as_str() {
+        Some("user") if record["subtype"] == MID_TURN => builder.user(at, id, prompt(record)),
         // The notice that a background task has ended, for instance.
         Some("user") if record["subtype"].is_string() => {}
         Some("user") => builder.user(at, id, prompt(record)),
@@ -102,7 +110,7 @@ fn add(builder: &mut ConversationBuilder, record: &Value) -> bool {
                 let title = titles.into_iter().find_map(Value::as_str);
                 builder.title(title.unwrap_or_default());
             }
-            Some("mid_turn_user_message") => builder.user(at, id, prompt(record)),
+            Some(MID_TURN) => builder.user(at, id, prompt(record)),
             _ => {}
         },
         _ => return false,
@@ -123,11 +131,7 @@ fn prompt(record: &Value) -> Vec<Value> {
         Some(clean) => vec![text(clean)],
         None => typed.collect(),
     };
-    blocks.extend(parts(record).filter_map(|part| {
-        let data = &part["inlineData"];
-        let mime_type = data["mimeType"].as_str()?;
-        Some(content::image(mime_type, data["data"].as_str()?))
-    }));
+    blocks.extend(parts(record).filter_map(content::inline_image));
     blocks
 }
 
@@ -184,7 +188,7 @@ fn result(builder: &mut ConversationBuilder, at: Timestamp, record: &Value) {
         let Some(id) = id else { continue };
         let ok = response["response"]["error"].is_null() && shown["status"] != "error";
         let display = &shown["resultDisplay"];
-        let update = if let (Some(new), true) = (display["newContent"].as_str(), ok) {
+        let mut update = if let (Some(new), true) = (display["newContent"].as_str(), ok) {
             let paths = [&display["filePath"], &display["fileName"]];
             let path = paths
                 .into_iter()
@@ -201,6 +205,8 @@ fn result(builder: &mut ConversationBuilder, at: Timestamp, record: &Value) {
             let given = shown.map_or_else(|| given.concat(), str::to_owned);
             tool::outcome(name, &Value::Null, ok, &given.into())
         };
+        let media = response["parts"].as_array().into_iter().flatten();
+        content::attach(&mut update, media.filter_map(content::inline_image));
         builder.result(at, id, ok, update);
     }
 }

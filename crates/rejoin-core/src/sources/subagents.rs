@@ -13,6 +13,8 @@ use crate::record::{Kind, subagents};
 use crate::sys::Timestamp;
 
 use super::conversation::{ConversationBuilder, NewRecord, ToolConversation};
+use super::damage::DamagedPlace;
+use super::usage::{self, Spent};
 
 /// The conversation of a subagent.
 #[derive(Debug)]
@@ -23,21 +25,33 @@ pub(super) struct SourceSubagent {
     pub(super) call: Option<String>,
     /// The subagent's title, if the call has none.
     pub(super) title: Option<String>,
+    /// Where its own file is damaged, if it has one.
+    damage: Vec<DamagedPlace>,
     entries: Vec<NewRecord>,
+    spent: Spent,
 }
 
 impl SourceSubagent {
+    /// Sets where its own file is damaged.
+    pub(super) fn damaged(mut self, damage: Vec<DamagedPlace>) -> Self {
+        self.damage = damage;
+        self
+    }
+
     /// A subagent of which this was read.
     pub(super) fn new(
         id: impl Into<String>,
         call: Option<String>,
         read: ConversationBuilder,
     ) -> Self {
+        let (entries, spent) = read.entries();
         Self {
             id: id.into(),
             call,
             title: None,
-            entries: read.entries(),
+            damage: Vec::new(),
+            entries,
+            spent,
         }
     }
 
@@ -109,7 +123,7 @@ pub(super) fn merge(conversation: &mut ToolConversation, subagents: Vec<SourceSu
     if subagents.is_empty() || conversation.entries.is_empty() {
         return;
     }
-    let own = std::mem::take(&mut conversation.entries);
+    let mut own = std::mem::take(&mut conversation.entries);
     let calls: HashMap<String, usize> = own.iter().enumerate().filter_map(call).collect();
     // Before which of the conversation's own records each one comes.
     let mut placed: Vec<(usize, Timestamp, NewRecord)> = Vec::new();
@@ -117,6 +131,13 @@ pub(super) fn merge(conversation: &mut ToolConversation, subagents: Vec<SourceSu
         let call = subagent.call.as_ref().and_then(|call| calls.get(call));
         let title = call.and_then(|call| string_member(&own[*call].payload, "title"));
         let mut place = call.map_or(1, |call| call + 1);
+        let damage = subagent.damage.iter().map(|damage| DamagedPlace {
+            subagent: Some(subagent.id.clone()),
+            ..damage.clone()
+        });
+        conversation.damage.extend(damage);
+        let spent_at = call.copied().unwrap_or(own.len());
+        usage::add_to_turn(&mut own, spent_at, &subagent.spent);
         let mut latest = Timestamp::from_millis(0);
         for entry in subagent.into_entries(&conversation.id, title.as_deref()) {
             latest = latest.max(entry.at);

@@ -220,7 +220,7 @@ impl CallsById {
         self.0.insert(id.to_owned(), (name.to_owned(), input));
     }
 
-    /// Ends a call with what it gave back. One that has not begun is ignored.
+    /// Ends a call with what it gave back, and images. One that has not begun is ignored.
     pub(super) fn end(
         &self,
         builder: &mut ConversationBuilder,
@@ -228,16 +228,13 @@ impl CallsById {
         id: &str,
         ok: bool,
         output: &Value,
+        images: impl IntoIterator<Item = Value>,
     ) {
-        if let Some(update) = self.outcome(id, ok, output) {
+        if let Some((name, input)) = self.0.get(id) {
+            let mut update = outcome(name, input, ok, output);
+            content::attach(&mut update, images.into_iter());
             builder.result(at, id, ok, update);
         }
-    }
-
-    /// The result of a call with this output, as members of its update, if the call has begun.
-    pub(super) fn outcome(&self, id: &str, ok: bool, output: &Value) -> Option<Value> {
-        let (name, input) = self.0.get(id)?;
-        Some(outcome(name, input, ok, output))
     }
 }
 

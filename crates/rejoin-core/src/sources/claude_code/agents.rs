@@ -79,13 +79,15 @@ pub(super) fn read(found: &FoundConversation, records: &[Value]) -> Vec<SourceSu
             tracing::info!(path = %path.display(), "a subagent could not be read");
             continue;
         };
-        let records = lines::objects(&bytes).objects;
+        let lines = lines::objects(&bytes);
+        let records = lines.objects;
         let about = super::super::json_file(&path.with_extension("meta.json"));
         let agent = name.strip_prefix("agent-").unwrap_or(name);
         let call = calls.by_agent.get(agent).copied();
         let call = call.or(about["toolUseId"].as_str()).map(str::to_owned);
         let call = call.or_else(|| calls.of_prompt(records.first()?));
-        let mut subagent = SourceSubagent::new(name, call, builder(records.iter()));
+        let subagent = SourceSubagent::new(name, call, builder(records.iter()));
+        let mut subagent = subagent.damaged(lines.damage);
         subagent.title = about["agentType"].as_str().map(str::to_owned);
         subagents.push(subagent);
     }

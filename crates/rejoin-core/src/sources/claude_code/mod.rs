@@ -7,6 +7,8 @@ mod tools;
 
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use super::conversation::{ConversationBuilder, ToolConversation};
 use super::{FoundConversation, ToolFolders, Wanted, branch, has_any, has_extension, lines};
 
@@ -32,24 +34,32 @@ pub(super) fn read(
 ) -> ToolConversation {
     let lines = lines::objects(bytes);
     let id = found.path.file_stem().and_then(|name| name.to_str());
-    let kept = branch::shown(&lines.objects);
+    let kept = branch::shown(&lines.objects, branch::SameId::Copies);
     let mut reader = records::ClaudeCodeReader::new(ConversationBuilder::default());
     let shown = lines.objects.iter().zip(kept).filter(|(_, kept)| *kept);
     for (record, _) in shown {
         reader.record(record);
     }
-    let mut cwds = lines
-        .objects
-        .iter()
-        .filter_map(|record| record["cwd"].as_str());
-    let cwd = cwds.next().map(str::to_owned);
+    let cwd = folder(&lines.objects).map(str::to_owned);
     let (builder, unknown) = reader.finish();
     let conversation = builder.finish(id.map(str::to_owned), cwd);
     let may_have_subagents = || has_any(bytes, &MARKS) || agents::folder(found).exists();
     if let Some(wanted) = wanted.filter(|_| may_have_subagents()) {
         wanted.extend(agents::read(found, &lines.objects));
     }
-    conversation.counted(unknown, lines.damaged)
+    conversation.counted(unknown, lines.damage)
+}
+
+/// The folder of a session: the last one that is not below the first one. Records within that are of
+/// commands that went into a folder of the project; else the project was moved, or left.
+fn folder(records: &[Value]) -> Option<&str> {
+    let mut folders = records.iter().filter_map(|record| record["cwd"].as_str());
+    let first = folders.next()?;
+    let last = folders.next_back();
+    Some(
+        last.filter(|last| !Path::new(last).starts_with(first))
+            .unwrap_or(first),
+    )
 }
 
 /// The name of the member with a subagent's id.

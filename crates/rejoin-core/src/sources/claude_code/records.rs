@@ -49,7 +49,7 @@ const NOT_PROMPTS: [&str; 8] = [
 ];
 
 /// Records that are no part of a conversation.
-const SKIPPED: [&str; 21] = [
+const SKIPPED: [&str; 29] = [
     "progress",
     "file-history-snapshot",
     "file-history-delta",
@@ -67,7 +67,15 @@ const SKIPPED: [&str; 21] = [
     "api-request",
     "api-request-blob",
     "api-request-shape",
-    "cost-state",
+    "api-request-resumed",
+    "content-replacement",
+    "derived-from",
+    "ended-by-model",
+    "fork-context-ref",
+    "history-suppression",
+    "host-row",
+    "observer-ref",
+    "resume-head-vouch",
     "tools-used",
     "tag",
     "summary",
@@ -98,12 +106,18 @@ impl ClaudeCodeReader {
         let at = self.builder.time(record["timestamp"].as_str());
         let model = &record["message"]["model"];
         self.builder.state(&record["gitBranch"], model);
+        self.builder.folder(record["cwd"].as_str());
         match record["type"].as_str() {
             Some("user") => self.user(at, record),
             Some("assistant") => self.assistant(at, record),
             Some("system") => self.system(at, record),
             Some("attachment") => self.attachment(at, record),
             Some("custom-title") => set(&mut self.titles.custom, &record["customTitle"]),
+            Some("cost-state") => {
+                if let Some(total) = record["totalCostUSD"].as_f64() {
+                    self.builder.total_cost(total);
+                }
+            }
             Some("ai-title") => set(&mut self.titles.generated, &record["aiTitle"]),
             Some(kind) if SKIPPED.contains(&kind) => {}
             _ => self.unknown += 1,

@@ -38,7 +38,8 @@ pub(super) fn read(
             continue;
         };
         let (bytes, _) = plain(&path, &bytes);
-        let records = lines::objects(&bytes).objects;
+        let lines = lines::objects(&bytes);
+        let records = lines.objects;
         // The file may begin with a copy of the records of the thread that started the subagent.
         let is_copied = |record: &Value| turn(record).is_some_and(|turn| turns.contains(turn));
         let copied = records.iter().rposition(is_copied);
@@ -48,18 +49,23 @@ pub(super) fn read(
                 .position(|record| turn(record).is_some_and(|turn| !turns.contains(turn)));
             next.map(|next| copied + next)
         });
-        let mut reader = items::CodexReader::new(ConversationBuilder::default(), &records);
-        if let (Some(head), Some(_)) = (records.first(), copied) {
+        let own = own.unwrap_or(if copied.is_some() { records.len() } else { 0 });
+        let (copy, own) = records.split_at(own);
+        let mut reader = items::CodexReader::new(ConversationBuilder::default(), own);
+        if let Some(head) = copy.first() {
             reader.record(head);
         }
-        let own = own.unwrap_or(if copied.is_some() { records.len() } else { 0 });
-        for record in &records[own..] {
+        for record in copy {
+            reader.skip(record);
+        }
+        for record in own {
             reader.record(record);
         }
         turns.extend(self::turns(&records).map(str::to_owned));
         threads.extend(reader.threads());
         if let Some(read) = reader.of_subagent() {
-            subagents.push(SourceSubagent::new(thread, Some(call), read));
+            let subagent = SourceSubagent::new(thread, Some(call), read);
+            subagents.push(subagent.damaged(lines.damage));
         }
     }
     subagents

@@ -74,13 +74,16 @@ fn of_text(text: &str) -> CommandOutput {
     }
 }
 
-/// The head of an output, which ends with a line `Output:`.
+/// The head of an output, which ends with a line `Output:`. It may begin with the command.
 fn split_head(text: &str) -> Option<(&str, &str)> {
     let starts = ["Chunk ID:", "Wall time:", "Exit code:", "Process "];
-    if !starts.iter().any(|start| text.starts_with(start)) {
+    let begins = |text: &str| starts.iter().any(|start| text.starts_with(start));
+    let end = text.find("\nOutput:")?;
+    let has_command = text.starts_with("Command:");
+    let mut behind = text[..end].match_indices('\n').filter(|_| has_command);
+    if !begins(text) && !behind.any(|(at, _)| begins(&text[at + 1..])) {
         return None;
     }
-    let end = text.find("\nOutput:")?;
     let body = &text[end + "\nOutput:".len()..];
     Some((&text[..end], body.strip_prefix('\n').unwrap_or(body)))
 }
@@ -101,6 +104,11 @@ mod tests {
         let running = "Wall time: 1 seconds\nProcess running with session ID 77\nOutput:\n";
         assert_eq!(output(&json!(running)).running.as_deref(), Some("77"));
         assert_eq!(output(&json!("Output:\nx")).text, "Output:\nx");
+        let named = "Command: sh -c 'a\nb'\nChunk ID: 5\nProcess exited with code 101\nOutput:\nno";
+        let read = output(&json!(named));
+        assert_eq!((read.text.as_str(), read.exit), ("no", Some(101)));
+        let other = "Command: a\nOutput:\nb";
+        assert_eq!(output(&json!(other)).text, other);
         let nested = "Wall time: 0 seconds\nOutput:\nExit code: 1\nOutput:\nno";
         let read = output(&json!(nested));
         assert_eq!((read.text.as_str(), read.exit), ("no", Some(1)));

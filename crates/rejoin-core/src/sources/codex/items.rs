@@ -1,11 +1,14 @@
 //! The lines of a rollout as updates of the protocol.
 //!
-//! Most of a conversation is in the file twice: as events for the interface, and as items for the
-//! model. Events are what the user saw, so of each kind they are preferred; tool calls are taken from
-//! the items, with the longer of the results.
+//! Most of a conversation is in the file two or three times: as items for the model, and for the
+//! interface as events (in older versions), as completed items (in newer ones), or as both. What is
+//! for the interface is what the user saw, so in each turn it is preferred for each kind of text;
+//! tool calls are taken from the items for the model where these have them, with the longer of the
+//! results.
 
 use std::collections::HashMap;
 
+use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
 use crate::sys::Timestamp;
@@ -24,10 +27,11 @@ pub(super) struct CodexReader<'a> {
     id: Option<String>,
     cwd: Option<String>,
     is_subagent: bool,
-    /// Whether there are events of prompts, answers, thoughts and searches, so that their items are skipped.
-    events: [bool; 4],
+    shown: InterfaceReader<'a>,
     /// The outputs of tool calls, by their ids.
     outputs: HashMap<&'a str, &'a Value>,
+    /// The ends of commands as the interface got them, by the ids of the calls.
+    ends: HashMap<&'a str, &'a Value>,
     /// The kinds of tool calls, by their ids.
     calls: HashMap<&'a str, CodexTool>,
     /// The calls of commands that go on, by the number of their terminal, with the output so far.
@@ -35,66 +39,180 @@ pub(super) struct CodexReader<'a> {
     /// The threads of subagents, with the calls that started them.
     threads: Vec<(String, String)>,
     unknown: usize,
-    /// The tokens that the thread has used: input, that from a cache, output, that of thoughts.
-    used: [u64; 4],
-    /// How many times they were counted.
-    counts: usize,
+    tokens: TokenCount,
 }
 
-const EVENTS: [&str; 4] = [
-    "user_message",
-    "agent_message",
-    "agent_reasoning",
-    "web_search_end",
-];
+/// What the interface got, while records are read.
+#[derive(Debug)]
+struct InterfaceReader<'a> {
+    /// What the interface got in each turn. A turn begins with a prompt that it got.
+    turns: Vec<Interface>,
+    /// The turn that is being read.
+    turn: usize,
+    /// How many prompts for the model at the beginning of the file are the user's: those of versions
+    /// that recorded nothing for the interface.
+    old_prompts: usize,
+    /// The id of the turn that begins, until it has a prompt.
+    turn_id: Option<&'a str>,
+    /// The images that the model got with the prompt.
+    images: Vec<Value>,
+    /// The last prompt that the interface got, until the agent says something; and what the agent
+    /// said in the turn: with how many more times as events than as completed items.
+    asked: Option<(String, i64)>,
+    said: HashMap<(Said, String), i64>,
+}
+
+/// The tokens that a thread has used so far.
+#[derive(Debug, Default)]
+struct TokenCount {
+    /// Input, that from a cache, output, that of thoughts.
+    used: [u64; 4],
+    /// How many times they were counted.
+    times: usize,
+}
+
+/// Which kinds of text the interface got in a turn, so that those for the model are skipped.
+#[derive(Clone, Copy, Debug, Default)]
+struct Interface {
+    answers: bool,
+    thoughts: bool,
+    searches: bool,
+}
+
+/// A kind of text that the interface got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Said {
+    Prompt,
+    Answer,
+    Thought,
+    Search,
+}
+
+impl Said {
+    /// The kind of text that an event or a completed item has.
+    fn of(event: &Value) -> Option<Self> {
+        let kind = event["type"].as_str()?;
+        Some(match kind {
+            "user_message" => Self::Prompt,
+            "agent_message" => Self::Answer,
+            "agent_reasoning" => Self::Thought,
+            "web_search_end" => Self::Search,
+            "item_completed" => match event["item"]["type"].as_str()? {
+                "UserMessage" => Self::Prompt,
+                "AgentMessage" => Self::Answer,
+                "Reasoning" => Self::Thought,
+                "WebSearch" => Self::Search,
+                _ => return None,
+            },
+            _ => return None,
+        })
+    }
+}
 
 /// The beginnings of the user's texts that no user wrote.
-const NOT_PROMPTS: [&str; 6] = [
+const NOT_PROMPTS: [&str; 18] = [
+    "<apps_instructions>",
+    "<codex_internal_context",
+    "<collaboration_mode",
     "<environment_context>",
-    "<user_instructions>",
+    "<goal_context>",
+    "<hook_prompt",
+    "<image name=",
+    "</image>",
+    "<model_switch",
     "<permissions",
-    "<turn_aborted>",
-    "# AGENTS.md instructions",
+    "<personality_spec",
+    "<recommended_plugins>",
     "<skill>",
+    "<subagent_notification>",
+    "<turn_aborted>",
+    "<user_instructions>",
+    "<user_shell_command>",
+    "# AGENTS.md instructions",
 ];
 
 impl<'a> CodexReader<'a> {
     pub(super) fn new(builder: ConversationBuilder, records: &'a [Value]) -> Self {
-        let mut events = [false; 4];
-        let mut outputs = HashMap::new();
+        let mut turns = vec![Interface::default()];
+        let (mut outputs, mut ends) = (HashMap::new(), HashMap::new());
+        // The prompts so far, and those with something of the agent behind them.
+        let (mut prompts, mut old_prompts) = (0, 0);
         for record in records {
             let (kind, payload) = parts(record);
             let is = payload["type"].as_str().unwrap_or_default();
             if kind == "event_msg" {
-                for (known, name) in events.iter_mut().zip(EVENTS) {
-                    *known |= is == name;
+                let said = Said::of(payload);
+                if said == Some(Said::Prompt) {
+                    turns.push(Interface::default());
                 }
-            } else if is.ends_with("_call_output")
+                if let Some(turn) = turns.last_mut() {
+                    turn.answers |= said == Some(Said::Answer);
+                    turn.thoughts |= said == Some(Said::Thought);
+                    turn.searches |= said == Some(Said::Search);
+                }
+                let (call, end) = match payload["item"]["type"].as_str() {
+                    Some("CommandExecution") => (&payload["item"]["id"], &payload["item"]),
+                    _ if is == "exec_command_end" => (&payload["call_id"], payload),
+                    _ => continue,
+                };
+                ends.extend(call.as_str().map(|call| (call, end)));
+            } else if kind == "response_item" && turns.len() == 1 {
+                if payload["role"] == "user" {
+                    prompts += 1;
+                } else if payload["role"] == "assistant" || payload["call_id"].is_string() {
+                    old_prompts = prompts;
+                }
+            }
+            if is.ends_with("_call_output")
                 && let Some(call) = payload["call_id"].as_str()
             {
                 outputs.insert(call, &payload["output"]);
             }
+        }
+        if turns.len() == 1 {
+            old_prompts = usize::MAX;
         }
         Self {
             builder,
             id: None,
             cwd: None,
             is_subagent: false,
-            events,
+            shown: InterfaceReader {
+                turns,
+                turn: 0,
+                old_prompts,
+                turn_id: None,
+                images: Vec::new(),
+                asked: None,
+                said: HashMap::new(),
+            },
             outputs,
+            ends,
             calls: HashMap::new(),
             running: HashMap::new(),
             threads: Vec::new(),
             unknown: 0,
-            used: [0; 4],
-            counts: 0,
+            tokens: TokenCount::default(),
         }
     }
 
-    /// The conversation; an empty one if it is a subagent's, which is a part of another one.
-    pub(super) fn finish(self) -> ToolConversation {
+    /// The id of the thread.
+    pub(super) fn id(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
+
+    /// The conversation with the name that the user has given to it; an empty one if it is a
+    /// subagent's, which is a part of another one.
+    pub(super) fn finish(mut self, name: Option<&str>, is_archived: bool) -> ToolConversation {
         let id = self.id.filter(|_| !self.is_subagent);
-        self.builder.finish(id, self.cwd).counted(self.unknown, 0)
+        if let Some(name) = name {
+            self.builder.title(name);
+        }
+        if is_archived {
+            self.builder.archive();
+        }
+        let conversation = self.builder.finish(id, self.cwd);
+        conversation.counted(self.unknown, Vec::new())
     }
 
     /// The conversation that was read, if it is a subagent's.
@@ -118,12 +236,37 @@ impl<'a> CodexReader<'a> {
                 let summary = payload["message"].as_str().unwrap_or_default();
                 self.builder.thought(at, None, summary);
             }
-            "turn_context" => self.builder.state(&Value::Null, &payload["model"]),
+            "turn_context" => {
+                self.builder.state(&Value::Null, &payload["model"]);
+                self.shown.turn_id = payload["turn_id"].as_str();
+                self.folder(&payload["cwd"]);
+            }
             "world_state"
             | "inter_agent_communication"
             | "inter_agent_communication_metadata"
             | "token_usage_record" => {}
             _ => self.unknown += 1,
+        }
+    }
+
+    /// Passes over a record that is a copy of another thread's.
+    pub(super) fn skip(&mut self, record: &Value) {
+        let (_, event) = parts(record);
+        if event["type"] == "token_count" {
+            self.tokens.used =
+                counted(&event["info"]["total_token_usage"]).unwrap_or(self.tokens.used);
+        }
+    }
+
+    /// Notes the folder of a turn. One below that of the thread is of a command.
+    fn folder(&mut self, folder: &Value) {
+        let Some(folder) = folder.as_str().map(plain_path) else {
+            return;
+        };
+        self.builder.folder(Some(&folder));
+        let is_other = |cwd: &String| !std::path::Path::new(&folder).starts_with(cwd);
+        if self.cwd.as_ref().is_none_or(is_other) {
+            self.cwd = Some(folder);
         }
     }
 
@@ -133,24 +276,38 @@ impl<'a> CodexReader<'a> {
             return;
         }
         self.id = head["id"].as_str().map(str::to_owned);
-        self.cwd = head["cwd"].as_str().map(str::to_owned);
+        self.folder(&head["cwd"]);
         self.is_subagent = !head["source"]["subagent"].is_null();
         self.builder.state(&head["git"]["branch"], &Value::Null);
     }
 
     fn item(&mut self, at: Timestamp, item: &'a Value) {
-        let [prompts, answers, thoughts, searches] = self.events;
+        let shown = self
+            .shown
+            .turns
+            .get(self.shown.turn)
+            .copied()
+            .unwrap_or_default();
         match item["type"].as_str() {
             Some("message") => match item["role"].as_str() {
-                Some("user") if !prompts => self.prompt(at, &blocks(item)),
-                Some("assistant") if !answers => {
+                Some("user") if self.shown.old_prompts > 0 => {
+                    self.shown.old_prompts -= 1;
+                    self.prompt(at, blocks(item));
+                }
+                Some("user") => {
+                    let images: Vec<Value> = blocks(item).into_iter().filter(is_image).collect();
+                    if !images.is_empty() {
+                        self.shown.images = images;
+                    }
+                }
+                Some("assistant") if !shown.answers => {
                     for block in blocks(item) {
                         self.builder.agent(at, item["id"].as_str(), block);
                     }
                 }
                 _ => {}
             },
-            Some("reasoning") if !thoughts => {
+            Some("reasoning") if !shown.thoughts => {
                 let parts = [&item["summary"], &item["content"]].into_iter();
                 let parts = parts.filter_map(Value::as_array).flatten();
                 let parts = parts.filter_map(|part| part["text"].as_str());
@@ -165,27 +322,77 @@ impl<'a> CodexReader<'a> {
             Some(kind) if kind.ends_with("_call_output") || kind == "tool_search_output" => {
                 self.output(at, item);
             }
-            Some("web_search_call") if !searches => self.search(at, item),
+            Some("web_search_call") if !shown.searches => self.search(at, item),
+            Some("image_generation_call") => self.generated(at, &item["id"], item),
             Some(
-                "reasoning"
-                | "web_search_call"
-                | "ghost_snapshot"
-                | "agent_message"
-                | "image_generation_call"
-                | "compaction"
+                "reasoning" | "web_search_call" | "ghost_snapshot" | "agent_message" | "compaction"
                 | "compaction_trigger",
             ) => {}
             _ => self.unknown += 1,
         }
     }
 
-    fn prompt(&mut self, at: Timestamp, blocks: &[Value]) {
-        let is_prompt = |block: &&Value| {
+    /// Adds a prompt, without what the program has put there.
+    fn prompt(&mut self, at: Timestamp, mut blocks: Vec<Value>) {
+        blocks.retain(|block| {
             let text = block["text"].as_str();
             text.is_none_or(|text| !NOT_PROMPTS.iter().any(|start| text.starts_with(start)))
-        };
-        let blocks: Vec<Value> = blocks.iter().filter(is_prompt).cloned().collect();
-        self.builder.user(at, None, blocks);
+        });
+        if !blocks.is_empty() {
+            let id = self.shown.turn_id.take();
+            self.builder.user(at, id, blocks);
+        }
+    }
+
+    /// Whether a text of the agent that the interface got is new: an event and a completed item may
+    /// both have it.
+    fn is_new(&mut self, kind: Said, text: &str, is_event: bool) -> bool {
+        self.shown.asked = None;
+        let known = self.shown.said.entry((kind, text.to_owned())).or_default();
+        is_first(known, is_event)
+    }
+
+    /// Adds a prompt that the interface got. Of files, the model got the data.
+    fn asked(&mut self, at: Timestamp, parts: &[UserInput<'_>], is_event: bool) {
+        self.shown.turn += 1;
+        let words: String = parts.iter().filter_map(UserInput::text).collect();
+        let known = self.shown.asked.take().filter(|(known, _)| *known == words);
+        let (_, mut count) = known.unwrap_or_default();
+        let is_new = is_first(&mut count, is_event);
+        self.shown.asked = Some((words, count));
+        if !is_new {
+            return;
+        }
+        self.shown.said.clear();
+        let mut given = std::mem::take(&mut self.shown.images);
+        for part in parts {
+            let same = given
+                .iter()
+                .position(|image| part.image().as_ref() == Some(image));
+            same.map(|at| given.remove(at));
+        }
+        let mut given = given.into_iter();
+        let blocks = parts.iter().map(|part| match part {
+            UserInput::Text(said) => text(said),
+            UserInput::Image(url) => part
+                .image()
+                .unwrap_or_else(|| text(&format!("[image {url}]"))),
+            UserInput::File(path) => given
+                .next()
+                .unwrap_or_else(|| text(&format!("[image {path}]"))),
+        });
+        self.prompt(at, blocks.collect());
+    }
+
+    /// Adds an answer or a thought that the interface got.
+    fn said(&mut self, at: Timestamp, kind: Said, id: Option<&str>, said: &str, is_event: bool) {
+        if !self.is_new(kind, said, is_event) {
+            return;
+        }
+        match kind {
+            Said::Thought => self.builder.thought(at, id, said),
+            _ => self.builder.agent(at, id, text(said)),
+        }
     }
 
     fn call(&mut self, at: Timestamp, item: &'a Value) {
@@ -213,11 +420,7 @@ impl<'a> CodexReader<'a> {
         }
         let tool = CodexTool::of(name, item, &input);
         self.calls.insert(id, tool);
-        let mut call = tool.call(id, name, &input);
-        if let Some(cwd) = &self.cwd {
-            call.resolve(cwd);
-        }
-        self.builder.call(at, call);
+        self.builder.call(at, tool.call(id, name, &input));
     }
 
     /// Notes the thread of a subagent that a call started.
@@ -246,8 +449,7 @@ impl<'a> CodexReader<'a> {
                     let running = (id, output.text.clone());
                     self.running.insert(session.clone(), running);
                 } else {
-                    let ok = !output.failed && output.exit.is_none_or(|code| code == 0);
-                    self.end_command(at, id, ok, &output.text);
+                    self.command_ended(at, id, &output);
                 }
             }
             // An event has the changes.
@@ -296,39 +498,58 @@ impl<'a> CodexReader<'a> {
             .result(at, id, ok, json!({ "content": content }));
     }
 
+    /// Ends a command with what the model got of it, and what the interface got.
+    fn command_ended(&mut self, at: Timestamp, id: &str, output: &command::CommandOutput) {
+        let Some(end) = self.ends.get(id).copied() else {
+            let ok = !output.failed && output.exit.is_none_or(|code| code == 0);
+            return self.end_command(at, id, ok, &output.text);
+        };
+        self.running.retain(|_, (call, _)| *call != id);
+        // The output for the interface is cut off, the model's may be only the beginning.
+        let whole = as_text(&end["aggregated_output"]);
+        let shown = if whole.trim_end().len() >= output.text.trim_end().len() {
+            &whole
+        } else {
+            &output.text
+        };
+        let exit = end["exit_code"].as_i64().or(output.exit);
+        let ok = match end["status"].as_str() {
+            Some("failed" | "declined") => false,
+            _ => !output.failed && exit.is_none_or(|code| code == 0),
+        };
+        self.end_command(at, id, ok, shown);
+    }
+
     fn event(&mut self, at: Timestamp, event: &'a Value) {
         let id = event["call_id"].as_str();
         match event["type"].as_str() {
             Some("user_message") => {
-                let mut blocks = vec![text(event["message"].as_str().unwrap_or_default())];
+                let mut parts = vec![UserInput::Text(
+                    event["message"].as_str().unwrap_or_default(),
+                )];
                 let images = event["images"].as_array().into_iter().flatten();
-                blocks.extend(images.filter_map(|url| content::data_image(url.as_str()?)));
+                parts.extend(images.filter_map(|url| Some(UserInput::Image(url.as_str()?))));
                 let local = event["local_images"].as_array().into_iter().flatten();
-                let local = local.filter_map(Value::as_str);
-                blocks.extend(local.map(|path| text(&format!("[image {path}]"))));
-                self.prompt(at, &blocks);
+                parts.extend(local.filter_map(|path| Some(UserInput::File(path.as_str()?))));
+                self.asked(at, &parts, true);
             }
             Some("agent_message") => {
                 let said = event["message"].as_str().unwrap_or_default();
-                self.builder.agent(at, None, text(said));
+                self.said(at, Said::Answer, None, said, true);
             }
             Some("agent_reasoning") => {
                 let thought = event["text"].as_str().unwrap_or_default();
-                self.builder.thought(at, None, thought);
+                self.said(at, Said::Thought, None, thought, true);
             }
+            Some("item_completed") => self.completed(at, &event["item"]),
+            Some("task_started" | "turn_started") => {
+                self.shown.turn_id = event["turn_id"].as_str().or(self.shown.turn_id);
+            }
+            Some("image_generation_end") => self.generated(at, &event["call_id"], event),
             Some("exec_command_end") => {
                 let Some(id) = id else { return };
                 let seen = self.outputs.get(id).map(|output| command::output(output));
-                let seen = seen.map(|output| output.text).unwrap_or_default();
-                // The event's output is cut off, the model's may be only the beginning.
-                let whole = as_text(&event["aggregated_output"]);
-                let output = if whole.len() >= seen.len() {
-                    &whole
-                } else {
-                    &seen
-                };
-                self.running.retain(|_, (call, _)| *call != id);
-                self.end_command(at, id, event["exit_code"].as_i64() == Some(0), output);
+                self.command_ended(at, id, &seen.unwrap_or_default());
             }
             Some("patch_apply_end") => {
                 let Some(id) = id else { return };
@@ -343,7 +564,13 @@ impl<'a> CodexReader<'a> {
             Some("collab_agent_spawn_end") => {
                 self.thread(id.unwrap_or_default(), &event["new_thread_id"]);
             }
-            Some("mcp_tool_call_end") => self.mcp(at, event),
+            Some("mcp_tool_call_end") => self.mcp(
+                at,
+                &event["call_id"],
+                &event["invocation"],
+                &event["result"]["Ok"],
+                event["result"]["Err"].as_str(),
+            ),
             Some("web_search_end") => self.search(at, event),
             Some("turn_aborted") => self.builder.cancel(),
             Some("error") => {
@@ -373,20 +600,143 @@ impl<'a> CodexReader<'a> {
         }
     }
 
+    /// Adds what was completed, as the interface got it.
+    fn completed(&mut self, at: Timestamp, item: &'a Value) {
+        let id = item["id"].as_str();
+        match item["type"].as_str() {
+            Some("UserMessage") => {
+                let parts = item["content"].as_array().into_iter().flatten();
+                let parts = parts.filter_map(UserInput::of).collect::<Vec<_>>();
+                self.asked(at, &parts, false);
+            }
+            Some("AgentMessage") => {
+                let parts = item["content"].as_array().into_iter().flatten();
+                let said: String = parts.filter_map(|part| part["text"].as_str()).collect();
+                self.said(at, Said::Answer, id, &said, false);
+            }
+            Some("Reasoning") => {
+                let summary = item["summary_text"]
+                    .as_array()
+                    .filter(|parts| !parts.is_empty());
+                let parts = summary.or(item["raw_content"].as_array());
+                for thought in parts.into_iter().flatten().filter_map(Value::as_str) {
+                    self.said(at, Said::Thought, id, thought, false);
+                }
+            }
+            Some("Plan") => self.builder.agent(at, id, text(&as_text(&item["text"]))),
+            Some("CommandExecution") => {
+                let Some(id) = id else { return };
+                let input = || json!({ "command": item["command"] });
+                self.begin_completed(at, id, CodexTool::Command, "exec_command", input);
+                let seen = self.outputs.get(id).map(|output| command::output(output));
+                self.command_ended(at, id, &seen.unwrap_or_default());
+            }
+            Some("FileChange") => {
+                let Some(id) = id else { return };
+                let ok = !matches!(item["status"].as_str(), Some("failed" | "declined"));
+                let mut content = patch::applied(&item["changes"]);
+                if !self.calls.contains_key(id) {
+                    self.calls.insert(id, CodexTool::Patch);
+                    let call = CodexTool::change(id, &item["changes"], content.clone());
+                    self.builder.call(at, call);
+                }
+                if !ok {
+                    content.extend(console(&as_text(&item["stderr"])));
+                }
+                self.builder
+                    .result(at, id, ok, json!({ "content": content }));
+            }
+            Some("McpToolCall") => {
+                let error = item["error"]["message"].as_str();
+                self.mcp(at, &item["id"], item, &item["result"], error);
+            }
+            Some("WebSearch") => self.search(at, item),
+            Some("ImageGeneration") => self.generated(at, &item["id"], item),
+            Some("ImageView") => {
+                let Some(id) = id else { return };
+                let input = || json!({ "path": plain_path(&as_text(&item["path"])) });
+                if self.begin_completed(at, id, CodexTool::Other, "view_image", input) {
+                    self.builder.result(at, id, true, json!({}));
+                }
+            }
+            Some("DynamicToolCall") => {
+                let Some(id) = id else { return };
+                let name = item["tool"].as_str().unwrap_or_default();
+                let input = || item["arguments"].clone();
+                if self.begin_completed(at, id, CodexTool::Other, name, input) {
+                    let given = item["content_items"].as_array().into_iter().flatten();
+                    let mut content: Vec<Value> = given.filter_map(shown).map(of_call).collect();
+                    content.extend(item["error"].as_str().map(|error| of_call(text(error))));
+                    let ok = item["success"] != false && item["status"] != "failed";
+                    self.builder
+                        .result(at, id, ok, json!({ "content": content }));
+                }
+            }
+            Some("CollabAgentToolCall") => {
+                let Some(id) = id else { return };
+                let threads = item["receiver_thread_ids"].as_array().into_iter().flatten();
+                for thread in threads.filter(|_| item["tool"] == "spawnAgent") {
+                    self.thread(id, thread);
+                }
+                let input = || json!({ "prompt": item["prompt"] });
+                if self.begin_completed(at, id, CodexTool::Other, "spawn_agent", input) {
+                    self.builder
+                        .result(at, id, item["status"] != "failed", json!({}));
+                }
+            }
+            Some("ContextCompaction" | "HookPrompt" | "Sleep" | "SubAgentActivity") => {}
+            _ => self.unknown += 1,
+        }
+    }
+
+    /// Begins a tool call that only the interface got, and is completed. Returns whether it is new.
+    fn begin_completed(
+        &mut self,
+        at: Timestamp,
+        id: &'a str,
+        tool: CodexTool,
+        name: &str,
+        input: impl FnOnce() -> Value,
+    ) -> bool {
+        if self.calls.contains_key(id) {
+            return false;
+        }
+        self.calls.insert(id, tool);
+        self.builder.call(at, tool.call(id, name, &input()));
+        true
+    }
+
+    /// Adds an image that was made, which may be recorded three times.
+    fn generated(&mut self, at: Timestamp, id: &'a Value, made: &Value) {
+        let Some(id) = id.as_str().filter(|id| !self.calls.contains_key(id)) else {
+            return;
+        };
+        self.calls.insert(id, CodexTool::Other);
+        let prompt = as_text(&made["revised_prompt"]);
+        let input = json!({ "prompt": prompt });
+        let call = NewCall {
+            id,
+            title: format!("Generate an image: {prompt}"),
+            kind: "other",
+            input: &input,
+            locations: Vec::new(),
+            content: Vec::new(),
+        };
+        self.builder.call(at, call);
+        let image = made["result"].as_str().and_then(content::image_of);
+        let content: Vec<Value> = image.map(of_call).into_iter().collect();
+        let ok = made["status"] != "failed";
+        self.builder
+            .result(at, id, ok, json!({ "content": content }));
+    }
+
     /// Adds what a thread has used since it was last counted. The same count may be repeated, and an
     /// event may have none.
     fn spent(&mut self, total: &Value) {
-        if !total.is_object() {
+        let Some(now) = counted(total) else {
             return;
-        }
-        let names = [
-            "input_tokens",
-            "cached_input_tokens",
-            "output_tokens",
-            "reasoning_output_tokens",
-        ];
-        let now = names.map(|name| number(&total[name]));
-        let before = std::mem::replace(&mut self.used, now);
+        };
+        let before = std::mem::replace(&mut self.tokens.used, now);
         // A forked thread may count from the beginning.
         let is_new = now.iter().zip(before).any(|(now, before)| *now < before);
         let since = |at: usize| now[at] - if is_new { 0 } else { before[at] };
@@ -398,41 +748,52 @@ impl<'a> CodexReader<'a> {
             cached_read,
             ..Spent::default()
         };
-        self.counts += 1;
-        self.builder.spent(Some(&self.counts.to_string()), spent);
+        self.tokens.times += 1;
+        self.builder
+            .spent(Some(&self.tokens.times.to_string()), spent);
     }
 
-    /// A call of an MCP server's tool, which older versions have no item of.
-    fn mcp(&mut self, at: Timestamp, event: &Value) {
-        let Some(id) = event["call_id"].as_str() else {
+    /// A call of an MCP server's tool, of which the model may have no item.
+    fn mcp(
+        &mut self,
+        at: Timestamp,
+        id: &'a Value,
+        called: &Value,
+        result: &Value,
+        error: Option<&str>,
+    ) {
+        let Some(id) = id.as_str() else {
             return;
         };
-        let invocation = &event["invocation"];
         if !self.builder.is_open(id) {
-            let names = [&invocation["server"], &invocation["tool"]];
+            if self.calls.insert(id, CodexTool::Other).is_some() {
+                return;
+            }
+            let names = [&called["server"], &called["tool"]];
             let call = NewCall {
                 id,
                 title: names.map(as_text).join(": "),
                 kind: "other",
-                input: &invocation["arguments"],
+                input: &called["arguments"],
                 locations: Vec::new(),
                 content: Vec::new(),
             };
             self.builder.call(at, call);
         }
-        let result = &event["result"]["Ok"];
         let blocks = result["content"].as_array().into_iter().flatten();
         let mut content: Vec<Value> = blocks.cloned().map(of_call).collect();
-        let error = event["result"]["Err"].as_str();
         content.extend(error.map(|error| of_call(text(error))));
         let ok = error.is_none() && result["isError"] != true;
         self.builder
             .result(at, id, ok, json!({ "content": content }));
     }
 
-    fn search(&mut self, at: Timestamp, item: &Value) {
+    fn search(&mut self, at: Timestamp, item: &'a Value) {
         let mut ids = ["call_id", "id"].into_iter();
         let id = ids.find_map(|name| item[name].as_str());
+        if id.is_some_and(|id| self.calls.insert(id, CodexTool::Other).is_some()) {
+            return;
+        }
         let action = &item["action"];
         let whats = [&item["query"], &action["query"], &action["url"]].into_iter();
         let what = whats
@@ -466,16 +827,85 @@ fn parts(record: &Value) -> (&str, &Value) {
     }
 }
 
+/// The tokens that an event counts: input, that from a cache, output, that of thoughts.
+fn counted(total: &Value) -> Option<[u64; 4]> {
+    let names = [
+        "input_tokens",
+        "cached_input_tokens",
+        "output_tokens",
+        "reasoning_output_tokens",
+    ];
+    total
+        .is_object()
+        .then(|| names.map(|name| number(&total[name])))
+}
+
+/// Counts a text that may come as an event and as a completed item; returns whether it comes first.
+fn is_first(known: &mut i64, is_event: bool) -> bool {
+    let step = if is_event { 1 } else { -1 };
+    *known += step;
+    *known * step > 0
+}
+
+/// A path, which newer versions may write as a URL.
+fn plain_path(path: &str) -> String {
+    match path.strip_prefix("file://") {
+        Some(path) => percent_decode_str(path).decode_utf8_lossy().into_owned(),
+        None => path.to_owned(),
+    }
+}
+
+/// A part of a prompt as the interface got it.
+#[derive(Clone, Copy, Debug)]
+enum UserInput<'a> {
+    Text(&'a str),
+    /// The URL of an image, which may have its data.
+    Image(&'a str),
+    /// The path of an image.
+    File(&'a str),
+}
+
+impl<'a> UserInput<'a> {
+    /// A part of a completed item.
+    fn of(part: &'a Value) -> Option<Self> {
+        match part["type"].as_str()? {
+            "text" => part["text"].as_str().map(Self::Text),
+            "image" => part["image_url"].as_str().map(Self::Image),
+            "local_image" => part["path"].as_str().map(Self::File),
+            _ => None,
+        }
+    }
+
+    fn text(&self) -> Option<&'a str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    fn image(&self) -> Option<Value> {
+        match self {
+            Self::Image(url) => content::data_image(url),
+            _ => None,
+        }
+    }
+}
+
 /// The blocks of a message.
 fn blocks(item: &Value) -> Vec<Value> {
     let blocks = item["content"].as_array().into_iter().flatten();
-    let blocks = blocks.filter_map(|block| {
-        let said = block["text"].as_str();
-        said.map(text).or_else(|| image(block))
-    });
-    blocks.collect()
+    blocks.filter_map(shown).collect()
+}
+
+/// A text or an image for the model, as a block.
+fn shown(part: &Value) -> Option<Value> {
+    part["text"].as_str().map(text).or_else(|| image(part))
 }
 
 fn image(block: &Value) -> Option<Value> {
     content::data_image(block["image_url"].as_str()?)
+}
+
+fn is_image(block: &Value) -> bool {
+    block["type"] == "image"
 }

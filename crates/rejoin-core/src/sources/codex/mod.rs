@@ -13,7 +13,10 @@ use std::path::{Path, PathBuf};
 
 use ruzstd::decoding::StreamingDecoder;
 
+use crate::json;
+
 use super::conversation::{ConversationBuilder, ToolConversation};
+use super::damage::{DamageKind, DamagedPlace};
 use super::{FoundConversation, ToolFolders, Wanted, has_any, has_extension, lines};
 
 /// `$CODEX_HOME`, or `~/.codex`.
@@ -21,14 +24,19 @@ pub(super) fn root(places: &ToolFolders) -> PathBuf {
     places.folder("CODEX_HOME", ".codex")
 }
 
-/// The most that is decompressed, in bytes.
-const LARGEST: u64 = 1 << 30;
+/// The folder of the threads that the user has put away.
+const ARCHIVE: &str = "archived_sessions";
+
+/// How many times as long as a compressed file its content may be, beyond these bytes. Rollouts are
+/// ten to thirty times as long; what is far beyond that was made to fill the memory.
+const LARGEST_RATIO: u64 = 200;
+const LARGEST_SMALL: u64 = 16 << 20;
 
 /// `sessions/YEAR/MONTH/DAY/rollout-….jsonl` or `archived_sessions/rollout-….jsonl`, or the same
 /// compressed, as `.jsonl.zst`.
 pub(super) fn is_conversation(path: &Path) -> bool {
     let parts = super::parts(path);
-    let ["sessions" | "archived_sessions", .., name] = parts[..] else {
+    let ["sessions" | ARCHIVE, .., name] = parts[..] else {
         return false;
     };
     let name_of_plain = name.strip_suffix(".zst").unwrap_or(name);
@@ -53,12 +61,36 @@ pub(super) fn read(
     if let Some(wanted) = wanted.filter(|_| has_any(&bytes, &MARKS)) {
         wanted.extend(agents::read(found, reader.threads(), &lines.objects));
     }
-    let conversation = reader.finish();
-    conversation.counted(0, lines.damaged + usize::from(!is_whole))
+    let mut damage = lines.damage;
+    if !is_whole {
+        let last = memchr::memchr_iter(b'\n', &bytes).count();
+        damage.push(DamagedPlace::of(last + 1, DamageKind::Torn));
+    }
+    let name = reader.id().and_then(|id| name(&found.root, id));
+    let is_archived = found
+        .path
+        .parent()
+        .is_some_and(|folder| folder.ends_with(ARCHIVE));
+    let conversation = reader.finish(name.as_deref(), is_archived);
+    conversation.counted(0, damage)
+}
+
+/// The name that the user has given to a thread. Later lines of the file with the names count.
+fn name(root: &Path, thread: &str) -> Option<String> {
+    let bytes = super::bytes(&root.join("session_index.jsonl")).ok()?;
+    let quoted = json::quoted(thread);
+    let mut places = memchr::memmem::rfind_iter(&bytes, quoted.as_bytes());
+    places.find_map(|at| {
+        let start = memchr::memrchr(b'\n', &bytes[..at]).map_or(0, |end| end + 1);
+        let end = memchr::memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |end| at + end);
+        let line = lines::objects(&bytes[start..end]).objects.pop()?;
+        let name = line["thread_name"].as_str()?;
+        (line["id"] == thread && !name.trim().is_empty()).then(|| name.to_owned())
+    })
 }
 
 /// All ways to start a subagent have one of these in their names.
-pub(super) const MARKS: [&str; 2] = ["spawn_", "_spawn"];
+pub(super) const MARKS: [&str; 3] = ["spawn_", "_spawn", "spawnAgent"];
 
 /// The files of subagents; none if one of the files is compressed.
 pub(super) fn others(
@@ -86,8 +118,9 @@ pub(super) fn plain<'a>(path: &Path, bytes: &'a [u8]) -> (Cow<'a, [u8]>, bool) {
         return (Cow::Borrowed(bytes), true);
     }
     let mut plain = Vec::new();
+    let largest = LARGEST_SMALL + LARGEST_RATIO * bytes.len() as u64;
     let decoder = StreamingDecoder::new(bytes);
-    let decoded = decoder.map(|decoder| decoder.take(LARGEST).read_to_end(&mut plain));
-    let is_whole = decoded.is_ok_and(|read| read.is_ok_and(|len| (len as u64) < LARGEST));
+    let decoded = decoder.map(|decoder| decoder.take(largest).read_to_end(&mut plain));
+    let is_whole = decoded.is_ok_and(|read| read.is_ok_and(|len| (len as u64) < largest));
     (Cow::Owned(plain), is_whole)
 }

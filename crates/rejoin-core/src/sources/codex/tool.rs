@@ -39,6 +39,20 @@ impl CodexTool {
         }
     }
 
+    /// A change of files that was made: with what was changed, by path, and the differences.
+    pub(super) fn change<'a>(id: &'a str, input: &'a Value, content: Vec<Value>) -> NewCall<'a> {
+        let paths = input.as_object().into_iter().flatten();
+        let locations: Vec<_> = paths.map(|(path, _)| (path.clone(), None)).collect();
+        NewCall {
+            id,
+            title: edit_title(&locations),
+            kind: "edit",
+            input,
+            locations,
+            content,
+        }
+    }
+
     /// A call of it as it begins.
     pub(super) fn call<'a>(self, id: &'a str, name: &str, input: &'a Value) -> NewCall<'a> {
         let mut call = NewCall {
@@ -63,10 +77,7 @@ impl CodexTool {
                 let paths = call.content.iter().map(|diff| as_text(&diff["path"]));
                 call.locations = paths.map(|path| (path, None)).collect();
                 call.locations.dedup();
-                call.title = match call.locations.as_slice() {
-                    [(path, _)] => format!("Edit {path}"),
-                    _ => "Edit files".to_owned(),
-                };
+                call.title = edit_title(&call.locations);
             }
             Self::Input | Self::Other => match name {
                 "view_image" => {
@@ -106,6 +117,13 @@ fn command_line(input: &Value) -> String {
         }
         Some(Value::String(command)) => command.clone(),
         _ => "a command".to_owned(),
+    }
+}
+
+fn edit_title(locations: &[(String, Option<u64>)]) -> String {
+    match locations {
+        [(path, _)] => format!("Edit {path}"),
+        _ => "Edit files".to_owned(),
     }
 }
 

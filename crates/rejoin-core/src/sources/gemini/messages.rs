@@ -95,8 +95,13 @@ impl GeminiReader {
                 continue;
             };
             self.builder.call(at, tools::call(id, call));
-            let ok = call["status"] == "success";
-            self.builder.result(at, id, ok, tools::result(call));
+            match call["status"].as_str() {
+                Some("executing" | "awaiting_approval" | "scheduled" | "validating") => {}
+                status => {
+                    let ok = status == Some("success");
+                    self.builder.result(at, id, ok, tools::result(call));
+                }
+            }
         }
     }
 }
@@ -115,9 +120,8 @@ fn block(part: &Value) -> Option<Value> {
     if let Some(said) = part.as_str().or(part["text"].as_str()) {
         return (!said.is_empty()).then(|| text(said));
     }
-    let data = &part["inlineData"];
-    if let (Some(mime_type), Some(data)) = (data["mimeType"].as_str(), data["data"].as_str()) {
-        return Some(content::image(mime_type, data));
+    if let Some(image) = content::inline_image(part) {
+        return Some(image);
     }
     let file = part["fileData"]["fileUri"].as_str()?;
     Some(text(&format!("[file {file}]")))

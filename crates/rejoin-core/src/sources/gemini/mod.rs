@@ -10,12 +10,14 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::conversation::{ConversationBuilder, ToolConversation};
+use super::damage::{self, DamagedPlace};
 use super::subagents::SourceSubagent;
 use super::{FoundConversation, ToolFolders, Wanted, has_any, has_extension, lines};
 
-/// `~/.gemini/tmp`.
+/// `.gemini/tmp` in `$GEMINI_CLI_HOME`, else in the home folder.
 pub(super) fn root(places: &ToolFolders) -> PathBuf {
-    places.home.join(".gemini").join("tmp")
+    let home = places.variables.get("GEMINI_CLI_HOME");
+    home.unwrap_or(&places.home).join(".gemini").join("tmp")
 }
 
 /// `PROJECT/chats/session-….json` or `.jsonl`. Those of subagents are further down.
@@ -31,32 +33,39 @@ pub(super) fn read(
     bytes: &[u8],
     wanted: Wanted<'_>,
 ) -> ToolConversation {
-    let (chat, damaged) = chat(&found.path, bytes);
+    let (chat, damage) = chat(&found.path, bytes);
+    let cwd = cwd(found, &chat);
     if let Some(wanted) = wanted.filter(|_| has_any(bytes, &[SUBAGENT])) {
-        wanted.extend(subagents(found, &chat));
+        wanted.extend(subagents(found, &chat, cwd.as_deref()));
     }
-    let mut builder = messages(&chat);
+    let mut builder = messages(&chat, cwd.as_deref());
     builder.title(chat["summary"].as_str().unwrap_or_default());
     let id = chat["sessionId"]
         .as_str()
         .filter(|_| chat["kind"] != "subagent");
-    let conversation = builder.finish(id.map(str::to_owned), cwd(found, &chat));
-    conversation.counted(0, damaged)
+    let conversation = builder.finish(id.map(str::to_owned), cwd);
+    conversation.counted(0, damage)
 }
 
-/// The conversation in a file, and how many lines of it are damaged.
-fn chat(path: &Path, bytes: &[u8]) -> (Value, usize) {
+/// The conversation in a file, and where the file is damaged.
+fn chat(path: &Path, bytes: &[u8]) -> (Value, Vec<DamagedPlace>) {
     if has_extension(path, &["jsonl"]) {
         let lines = lines::objects(bytes);
-        return (folded(lines.objects), lines.damaged);
+        return (folded(lines.objects), lines.damage);
     }
-    let chat = serde_json::from_slice::<Value>(bytes);
-    let damaged = usize::from(chat.is_err());
-    (chat.unwrap_or_default(), damaged)
+    let (chat, kind) = match damage::value(&String::from_utf8_lossy(bytes)) {
+        Ok((chat, kind)) => (chat, kind),
+        Err(kind) => (Value::Null, Some(kind)),
+    };
+    let damage = kind.map(|kind| DamagedPlace::of(1, kind));
+    (chat, damage.into_iter().collect())
 }
 
-fn messages(chat: &Value) -> ConversationBuilder {
-    let mut reader = messages::GeminiReader::new(ConversationBuilder::default());
+/// The messages of a chat about this folder.
+fn messages(chat: &Value, cwd: Option<&str>) -> ConversationBuilder {
+    let mut builder = ConversationBuilder::default();
+    builder.folder(cwd);
+    let mut reader = messages::GeminiReader::new(builder);
     for message in chat["messages"].as_array().into_iter().flatten() {
         reader.message(message);
     }
@@ -76,7 +85,7 @@ pub(super) fn others(_: &FoundConversation, _: &[u8], is_marked: bool) -> Option
 
 /// The subagents: files in a folder that has the session's id as its name. They do not name the
 /// calls that started them, but are in the same order.
-fn subagents(found: &FoundConversation, chat: &Value) -> Vec<SourceSubagent> {
+fn subagents(found: &FoundConversation, chat: &Value, cwd: Option<&str>) -> Vec<SourceSubagent> {
     let id = chat["sessionId"]
         .as_str()
         .filter(|id| !id.contains(['/', '\\']));
@@ -85,10 +94,11 @@ fn subagents(found: &FoundConversation, chat: &Value) -> Vec<SourceSubagent> {
     let files = files.filter_map(|entry| {
         let path = entry.path();
         let bytes = has_extension(&path, &["json", "jsonl"]).then(|| super::bytes(&path).ok());
-        let (chat, _) = self::chat(&path, &bytes.flatten()?);
-        Some((chat["startTime"].as_str()?.to_owned(), path, chat))
+        let (chat, damage) = self::chat(&path, &bytes.flatten()?);
+        let began = chat["startTime"].as_str()?.to_owned();
+        Some((began, path, chat, damage))
     });
-    let mut chats: Vec<(String, PathBuf, Value)> = files.collect();
+    let mut chats: Vec<(String, PathBuf, Value, Vec<DamagedPlace>)> = files.collect();
     chats.sort_by(|one, other| (&one.0, &one.1).cmp(&(&other.0, &other.1)));
     let all = chat["messages"].as_array().into_iter().flatten();
     let calls = all.flat_map(|message| message["toolCalls"].as_array().into_iter().flatten());
@@ -99,14 +109,12 @@ fn subagents(found: &FoundConversation, chat: &Value) -> Vec<SourceSubagent> {
     let agents = chats
         .into_iter()
         .enumerate()
-        .filter_map(|(at, (_, path, chat))| {
+        .filter_map(|(at, (_, path, chat, damage))| {
             let call = calls.get(at).filter(|_| is_paired).copied().flatten();
             let name = path.file_stem()?.to_str()?;
-            Some(SourceSubagent::new(
-                name,
-                call.map(str::to_owned),
-                messages(&chat),
-            ))
+            let call = call.map(str::to_owned);
+            let subagent = SourceSubagent::new(name, call, messages(&chat, cwd));
+            Some(subagent.damaged(damage))
         });
     agents.collect()
 }

@@ -67,7 +67,14 @@ pub(super) fn result(call: &Value) -> Value {
         let shown = (!shown.is_empty()).then(|| of_call(text(&shown)));
         shown.into_iter().collect()
     };
-    content::outcome(content)
+    let mut outcome = content::outcome(content);
+    let responses = call["result"].as_array().into_iter().flatten();
+    let parts = responses.flat_map(|part| {
+        let parts = part["functionResponse"]["parts"].as_array();
+        parts.into_iter().flatten().chain([part])
+    });
+    content::attach(&mut outcome, parts.filter_map(content::inline_image));
+    outcome
 }
 
 /// Lines of a terminal, each with runs of text in one colour.

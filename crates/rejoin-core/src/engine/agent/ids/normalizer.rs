@@ -313,7 +313,7 @@ fn with_message_id(
         0 => String::new(),
         number => format!("~{number}"),
     };
-    [before, member, "\"", body, &number, "\"", after].concat()
+    format!("{before}{member}\"{body}{number}\"{after}")
 }
 
 /// The position of the tool call's id in a request's parameters, and whether they describe the

@@ -1,0 +1,382 @@
+//! JSON as tools leave it after a crash, a full disk or a cut in the middle of a character: what can
+//! be read of it, and what was wrong.
+//!
+//! DamagedPlace costs the damaged bytes, not the record that has them. Only a text that cannot be read as
+//! it is gets here.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde_json::{Deserializer, Map, Value};
+
+use crate::json::{skip_space, string_end, value_end};
+
+/// What was wrong with a part of a file, from the least to the worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DamageKind {
+    /// Half of a character, or bytes that are no text. U+FFFD is in its place.
+    HalfCharacter,
+    /// Line feeds or other control characters within a string. They were kept.
+    ControlCharacters,
+    /// Zeros, as a file system leaves them after a crash. They were left out.
+    Zeros,
+    /// A record that was cut off. It was left out; what follows it on its line was read.
+    Torn,
+    /// A line that is no record. It was left out.
+    NoRecord,
+    /// A record that is too long. It was left out.
+    TooLong,
+}
+
+impl DamageKind {
+    /// The damage in words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::HalfCharacter => "half of a character",
+            Self::ControlCharacters => "line feeds within a text",
+            Self::Zeros => "zeros",
+            Self::Torn => "a record that was cut off",
+            Self::NoRecord => "no record",
+            Self::TooLong => "a record that is too long",
+        }
+    }
+}
+
+/// A place that was damaged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedPlace {
+    /// The subagent whose file it is; none if it is that of the conversation.
+    pub subagent: Option<String>,
+    /// The number of the line, from 1; in a database, of the row among those that were read.
+    pub line: usize,
+    /// What was wrong.
+    pub kind: DamageKind,
+}
+
+impl DamagedPlace {
+    /// DamagedPlace of the conversation's own file.
+    pub(super) fn of(line: usize, kind: DamageKind) -> Self {
+        let subagent = None;
+        Self {
+            subagent,
+            line,
+            kind,
+        }
+    }
+}
+
+impl fmt::Display for DamagedPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(subagent) = &self.subagent {
+            write!(f, "subagent {subagent}, ")?;
+        }
+        write!(f, "line {}: {}", self.line, self.kind.as_str())
+    }
+}
+
+/// Reads a text that is one value, and says what was wrong with it.
+pub(super) fn value(text: &str) -> Result<(Value, Option<DamageKind>), DamageKind> {
+    if let Ok(value) = serde_json::from_str(text) {
+        return Ok((value, None));
+    }
+    let (mended, damage) = mended(text);
+    match serde_json::from_str(&mended) {
+        Ok(value) => Ok((value, damage)),
+        Err(error) if error.is_eof() => Err(DamageKind::Torn),
+        Err(_) => Err(DamageKind::NoRecord),
+    }
+}
+
+/// Reads the objects of a line that cannot be read as it is, and says what was wrong with it. `like`
+/// has other records of the file.
+pub(super) fn objects(
+    line: &str,
+    like: &[Value],
+    mut add: impl FnMut(Value),
+) -> Option<DamageKind> {
+    let (mut text, mut damage) = mended(line);
+    loop {
+        let mut values = Deserializer::from_str(&text).into_iter::<Value>();
+        loop {
+            match values.next() {
+                Some(Ok(value @ Value::Object(_))) => add(value),
+                Some(Ok(_)) => damage = damage.max(Some(DamageKind::NoRecord)),
+                None => return damage,
+                Some(Err(_)) => break,
+            }
+        }
+        let rest = text[values.byte_offset()..].trim_start();
+        let is_record = rest.starts_with('{');
+        let kind = if is_record {
+            DamageKind::Torn
+        } else {
+            DamageKind::NoRecord
+        };
+        damage = damage.max(Some(kind));
+        let Some(next) = next_record(rest, like) else {
+            return damage;
+        };
+        text = mended(&rest[next..]).0;
+    }
+}
+
+/// Where the next record begins in a text that begins with a torn one: from there on, the text is
+/// nothing but records.
+fn next_record(text: &str, like: &[Value]) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let are_records = |mut at: usize| {
+        while at < bytes.len() {
+            match value_end(bytes, at).filter(|_| bytes[at] == b'{') {
+                Some(end) => at = skip_space(bytes, end),
+                None => return false,
+            }
+        }
+        true
+    };
+    let starts = memchr::memmem::find_iter(bytes, b"{\"").filter(|at| *at > 0);
+    let mut starts = starts.filter(|at| are_records(*at));
+    starts.find(|at| {
+        let (before, record) = text.split_at(*at);
+        let record = Deserializer::from_str(record).into_iter::<Map<String, Value>>();
+        let record = record.flatten().next().unwrap_or_default();
+        if !is_within(before, &record) {
+            return true;
+        }
+        let torn = names(before.as_bytes());
+        let mut others = like.iter().filter_map(Value::as_object);
+        is_like(&record, torn.len(), |name| torn.contains(name))
+            || others.any(|like| is_like(&record, like.len(), |name| like.contains_key(name)))
+    })
+}
+
+/// Whether a record behind this text is rather a part of the one that it begins.
+fn is_within(before: &str, record: &Map<String, Value>) -> bool {
+    let before = before.trim_end();
+    match before.chars().next_back() {
+        // A member that is something else in this record is no object in the other one, either.
+        Some(':') => {
+            let name = before.rsplit('"').nth(1).unwrap_or_default();
+            record.get(name).is_none_or(Value::is_object)
+        }
+        // In an object, a name has to follow.
+        Some(',') => innermost(before.as_bytes()) == Some(b'['),
+        Some('[') => true,
+        _ => false,
+    }
+}
+
+/// The last bracket that is open at the end of a text.
+fn innermost(text: &[u8]) -> Option<u8> {
+    let (mut open, mut at) = (Vec::new(), 0);
+    while let Some(byte) = text.get(at) {
+        match byte {
+            b'"' => at = string_end(text, at)? - 1,
+            b'{' | b'[' => open.push(*byte),
+            b'}' | b']' => _ = open.pop(),
+            _ => {}
+        }
+        at += 1;
+    }
+    open.pop()
+}
+
+/// The names of the members of the object that a text begins, as far as it goes.
+fn names(text: &[u8]) -> BTreeSet<String> {
+    let (mut names, mut depth, mut at) = (BTreeSet::new(), 0_usize, 0);
+    while let Some(byte) = text.get(at) {
+        match byte {
+            b'"' => {
+                let Some(end) = string_end(text, at) else {
+                    break;
+                };
+                if depth == 1 && text.get(skip_space(text, end)) == Some(&b':') {
+                    let name = String::from_utf8_lossy(&text[at + 1..end - 1]);
+                    names.insert(name.into_owned());
+                }
+                at = end;
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        at += 1;
+    }
+    names
+}
+
+/// Whether a record has most of its members in common with another one that has so many.
+fn is_like(record: &Map<String, Value>, len: usize, has: impl Fn(&str) -> bool) -> bool {
+    let common = record.keys().filter(|name| has(name)).count();
+    common > 1 && 2 * common > record.len().min(len)
+}
+
+/// Where the object at the beginning of a text ends, whatever characters its strings have.
+pub(super) fn end_of_object(text: &[u8]) -> Option<usize> {
+    let (mut depth, mut in_string, mut at) = (0_usize, false, 0);
+    loop {
+        let rest = text.get(at..)?;
+        at += if in_string {
+            memchr::memchr2(b'"', b'\\', rest)?
+        } else {
+            rest.iter().position(|byte| b"\"{}[]".contains(byte))?
+        };
+        match text[at] {
+            b'"' => in_string = !in_string,
+            // The next byte is no end of the string.
+            b'\\' => at += 1,
+            b'{' | b'[' => depth += 1,
+            _ => depth = depth.checked_sub(1)?,
+        }
+        at += 1;
+        if depth == 0 && !in_string {
+            return Some(at);
+        }
+    }
+}
+
+/// A text without halves of characters and without zeros, and with the control characters in its
+/// strings escaped; and the worst of what was wrong.
+fn mended(text: &str) -> (String, Option<DamageKind>) {
+    let bytes = text.as_bytes();
+    let mut mended = String::with_capacity(text.len());
+    let mut damage = None;
+    let (mut in_string, mut copied, mut at) = (false, 0, 0);
+    while let Some(&byte) = bytes.get(at) {
+        let (kind, len, instead) = match byte {
+            b'\\' if in_string => match (surrogate(bytes, at), surrogate(bytes, at + 6)) {
+                (Some(0xD800..0xDC00), Some(0xDC00..)) => {
+                    at += 12;
+                    continue;
+                }
+                (Some(_), _) => (DamageKind::HalfCharacter, 6, "\\ufffd".to_owned()),
+                (None, _) => {
+                    at += 2;
+                    continue;
+                }
+            },
+            0 => (DamageKind::Zeros, 1, String::new()),
+            1..0x20 if in_string => {
+                let escaped = format!("\\u{byte:04x}");
+                (DamageKind::ControlCharacters, 1, escaped)
+            }
+            _ => {
+                in_string ^= byte == b'"';
+                at += 1;
+                continue;
+            }
+        };
+        mended.push_str(&text[copied..at]);
+        mended.push_str(&instead);
+        at += len;
+        copied = at;
+        damage = damage.max(Some(kind));
+    }
+    mended.push_str(&text[copied..]);
+    (mended, damage)
+}
+
+/// The half of a character that is written as an escape at `at`.
+fn surrogate(text: &[u8], at: usize) -> Option<u16> {
+    let digits = text.get(at..at + 6)?.strip_prefix(b"\\u")?;
+    let mut digits = digits.iter().map(|digit| char::from(*digit).to_digit(16));
+    let unit = digits.try_fold(0, |unit, digit| Some(unit * 16 + digit?))?;
+    let unit = u16::try_from(unit).ok()?;
+    (0xD800..=0xDFFF).contains(&unit).then_some(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The objects of a line, and what was wrong with it.
+    fn read(line: &str) -> (Vec<Value>, Option<DamageKind>) {
+        let like = json!({"type": "x", "at": 1, "text": ""});
+        let mut found = Vec::new();
+        let damage = objects(line, &[like], |value| found.push(value));
+        (found, damage)
+    }
+
+    #[test]
+    fn damage_costs_the_damaged_bytes() {
+        let text = |text: &str| vec![json!({ "a": text })];
+        for (line, expected, damage) in [
+            (
+                r#"{"a":"x\ud83c y"}"#,
+                text("x\u{fffd} y"),
+                DamageKind::HalfCharacter,
+            ),
+            (
+                r#"{"a":"\uDF4F\ud83c\udf4f"}"#,
+                text("\u{fffd}🍏"),
+                DamageKind::HalfCharacter,
+            ),
+            (
+                r#"{"a":"\ud83c\u0041"}"#,
+                text("\u{fffd}A"),
+                DamageKind::HalfCharacter,
+            ),
+            // A backslash, and a text that looks like an escape.
+            (
+                r#"{"a":"\\ud83c \ud83c\\"}"#,
+                text("\\ud83c \u{fffd}\\"),
+                DamageKind::HalfCharacter,
+            ),
+            (
+                "{\"a\":\"one\ntwo\t\"}",
+                text("one\ntwo\t"),
+                DamageKind::ControlCharacters,
+            ),
+            ("\0\0{\"a\":\0\"o\0ne\"}\0", text("one"), DamageKind::Zeros),
+            (r#"{"b":"to{"a":"rn"}"#, text("rn"), DamageKind::Torn),
+            (
+                r#"{"b":12{"a":"\ud83c"}"#,
+                text("\u{fffd}"),
+                DamageKind::Torn,
+            ),
+            (
+                r#"{"b":1}{"c":{"d":[{"a":"x"}"#,
+                vec![json!({"b": 1})],
+                DamageKind::Torn,
+            ),
+            (
+                r#"{"c":{"type":"y","at":2}"#,
+                vec![json!({"type": "y", "at": 2})],
+                DamageKind::Torn,
+            ),
+            (r#"{"c":{"type":"y","of":2}"#, vec![], DamageKind::Torn),
+            (
+                r#"{"a":"x"} 7 {"a":"y"}"#,
+                [text("x"), text("y")].concat(),
+                DamageKind::NoRecord,
+            ),
+            (r#"x {"a":"x"}"#, text("x"), DamageKind::NoRecord),
+            ("{broken", vec![], DamageKind::Torn),
+        ] {
+            assert_eq!(read(line), (expected, Some(damage)), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn an_object_ends_where_its_strings_say() {
+        for (text, end) in [
+            ("{} ", Some(2)),
+            ("{\"a\":\"}\\\"\n}\",\"b\":[{}]}x", Some(22)),
+            ("{\"a", None),
+            ("[]]", Some(2)),
+            ("}", None),
+            ("", None),
+        ] {
+            assert_eq!(end_of_object(text.as_bytes()), end, "{text:?}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_line_is_read(line in r#"[{}\[\]":,\\ud8c0-9a\x00\n ]{0,60}"#) {
+            read(&line);
+        }
+    }
+}
