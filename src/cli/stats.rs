@@ -21,8 +21,6 @@ use super::term::{
     ID, Output, STRONG, StyledLine, busy, count, cut_start, pad, printable, report, width, wrap,
 };
 
-/// How many logs are read between two results that are kept.
-const BATCH: usize = 64;
 /// How many groups of a kind are shown.
 const MOST: usize = 10;
 /// How many days are shown.
@@ -65,19 +63,20 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         .days
         .map_or_else(String::new, |days| long_before(now, DAY * days).to_string());
     let doing = || format!("Reading {} …", count(ids.len(), "session"));
-    let of_log = |id: &SessionId| -> Result<Stats, Failure> {
+    let of_log = |id: &SessionId| -> Result<Vec<TurnStats>, Failure> {
         match context.store.read(id) {
-            Ok(mut log) => Ok(Stats::of(&TurnStats::all(&mut log)?, &since)),
-            Err(StoreError::NotFound { .. }) => Ok(Stats::default()),
+            Ok(mut log) => Ok(TurnStats::all(&mut log)?),
+            Err(StoreError::NotFound { .. }) => Ok(Vec::new()),
             Err(error) => Err(error.into()),
         }
     };
-    let (mut stats, mut unread) = busy(doing, || read(&ids, of_log));
+    let (mut turns, mut unread) = busy(doing, || read(&ids, of_log));
     if let Some(tools) = context.tools()? {
-        let (of_tools, more) = of_tools(tools, &since)?;
-        stats.add(of_tools);
+        let (of_tools, more) = of_tools(tools)?;
+        turns.extend(of_tools);
         unread.extend(more);
     }
+    let stats = Stats::of(turns, &since);
     for failure in &unread {
         report(global, failure);
     }
@@ -98,10 +97,13 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     StatsTables::new(output).print(&stats)
 }
 
-/// The statistics of other tools' conversations. A file is read only if it has changed since the last
+/// The turns of sessions, and those that could not be read.
+type TurnsOfAll = (Vec<Vec<TurnStats>>, Vec<Failure>);
+
+/// The turns of other tools' conversations. A file is read only if it has changed since the last
 /// time.
-fn of_tools(tools: &OtherTools, since: &str) -> Result<(Stats, Vec<Failure>), Failure> {
-    let mut stats = Stats::default();
+fn of_tools(tools: &OtherTools) -> Result<TurnsOfAll, Failure> {
+    let mut turns_of_all = Vec::new();
     let mut unknown = Vec::new();
     for (id, kept) in tools
         .catalog
@@ -110,12 +112,12 @@ fn of_tools(tools: &OtherTools, since: &str) -> Result<(Stats, Vec<Failure>), Fa
         .map_err(|error| unread(&error))?
     {
         match kept.and_then(|kept| serde_json::from_slice::<Vec<TurnStats>>(&kept).ok()) {
-            Some(turns) => stats.add(Stats::of(&turns, since)),
+            Some(turns) => turns_of_all.push(turns),
             None => unknown.push(id),
         }
     }
     let counted = Mutex::new(Vec::new());
-    let of_tool = |id: &SessionId| -> Result<Stats, Failure> {
+    let of_tool = |id: &SessionId| -> Result<Vec<TurnStats>, Failure> {
         let file = tools.catalog.tool_files().file_of(id);
         let file = file.map_err(|error| unread(&error))?;
         let log = tools.read(id)?;
@@ -124,40 +126,32 @@ fn of_tools(tools: &OtherTools, since: &str) -> Result<(Stats, Vec<Failure>), Fa
         if let (Some((tool, file)), Ok(kept)) = (file, serde_json::to_vec(&turns)) {
             lock(&counted).push((tool, file, kept));
         }
-        Ok(Stats::of(&turns, since))
+        Ok(turns)
     };
     let doing = || {
         let conversations = count(unknown.len(), "conversation");
         format!("Reading {conversations} of other tools …")
     };
     let (of_unknown, failed) = busy(doing, || read(&unknown, of_tool));
-    stats.add(of_unknown);
+    turns_of_all.extend(of_unknown);
     let counted = std::mem::take(&mut *lock(&counted));
     let kept = tools.catalog.tool_files().keep_turns(&counted);
     kept.map_err(|error| unread(&error))?;
-    Ok((stats, failed))
+    Ok((turns_of_all, failed))
 }
 
-/// Adds up the statistics of all sessions, with every core. Returns also what could not be read.
+/// Reads the turns of all sessions, with every core.
 fn read(
     ids: &[SessionId],
-    of: impl Fn(&SessionId) -> Result<Stats, Failure> + Sync,
-) -> (Stats, Vec<Failure>) {
-    let batches: Vec<_> = ids.chunks(BATCH).collect();
-    let read = in_parallel(&batches, usize::MAX, |ids| {
-        let (mut stats, mut unread) = (Stats::default(), Vec::new());
-        for id in *ids {
-            match of(id) {
-                Ok(of_one) => stats.add(of_one),
-                Err(failure) => unread.push(failure),
-            }
+    of: impl Fn(&SessionId) -> Result<Vec<TurnStats>, Failure> + Sync,
+) -> TurnsOfAll {
+    let read = in_parallel(ids, usize::MAX, |id| of(id));
+    let (mut all, mut unread) = (Vec::new(), Vec::new());
+    for turns in read {
+        match turns {
+            Ok(turns) => all.push(turns),
+            Err(failure) => unread.push(failure),
         }
-        (stats, unread)
-    });
-    let (mut all, mut unread) = (Stats::default(), Vec::new());
-    for (stats, errors) in read {
-        all.add(stats);
-        unread.extend(errors);
     }
     (all, unread)
 }

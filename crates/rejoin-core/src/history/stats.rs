@@ -1,6 +1,6 @@
 //! Counts sessions, turns, tokens and cost by agent, model, folder and day.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -10,6 +10,7 @@ use crate::protocol::UpdateKind;
 use crate::record::activity::cost_at_end;
 use crate::record::header::{Implementation, Workspace};
 use crate::record::{Activity, Kind, OpenTurns, Record, snapshot_of};
+use crate::sources::UNNAMED;
 use crate::store::{LogReader, StoreError};
 use crate::sys::Timestamp;
 
@@ -100,11 +101,23 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// The statistics of a session, from its turns that began at this time or later.
-    pub fn of(turns: &[TurnStats], since: &str) -> Self {
+    /// The statistics of sessions, from their turns that began at this time or later. A turn that
+    /// several of them have, as a fork has those of its source, is one of the session that began
+    /// first.
+    pub fn of(mut sessions: Vec<Vec<TurnStats>>, since: &str) -> Self {
+        sessions.retain(|turns| !turns.is_empty());
+        sessions.sort_by(|one, other| one[0].at.cmp(&other[0].at));
         let mut stats = Self::default();
-        for turn in turns.iter().filter(|turn| turn.at.as_str() >= since) {
-            stats.count(turn);
+        let mut known: HashMap<u64, usize> = HashMap::new();
+        for (number, turns) in sessions.iter().enumerate() {
+            let mut own = Self::default();
+            for turn in turns {
+                let is_own = *known.entry(turn.copies).or_insert(number) == number;
+                if is_own && turn.at.as_str() >= since {
+                    own.count(turn);
+                }
+            }
+            stats.add(own);
         }
         stats
     }
@@ -127,7 +140,7 @@ impl Stats {
     }
 
     /// Adds other statistics to these.
-    pub fn add(&mut self, other: Self) {
+    fn add(&mut self, other: Self) {
         self.total.add(&other.total);
         for (to, from) in [
             (&mut self.agents, other.agents),
@@ -170,6 +183,8 @@ pub struct TurnStats {
     model: String,
     folder: String,
     numbers: Numbers,
+    /// A number that copies of the turn in other sessions have, too.
+    copies: u64,
 }
 
 impl TurnStats {
@@ -181,6 +196,19 @@ impl TurnStats {
         }
         Ok(session.turns)
     }
+}
+
+/// A number that a turn with this prompt has in all sessions of the agent: from the prompt, and from
+/// its id, or its time where the tool gives it none. Some tools change the time in a copy.
+fn copies(agent: &str, prompt: &Record<'_>) -> u64 {
+    let id = prompt.id.filter(|id| !id.starts_with(UNNAMED));
+    let mut hash = md5::Context::new();
+    for part in [agent, id.unwrap_or(prompt.at), prompt.payload] {
+        hash.consume(part.len().to_le_bytes());
+        hash.consume(part);
+    }
+    let hash = u128::from_le_bytes(hash.finalize().0);
+    (hash >> 64) as u64
 }
 
 /// The turns of a session while its log is read.
@@ -223,7 +251,7 @@ impl SessionFold {
         match kind {
             Kind::Prompt => {
                 self.open.begin(record.id, self.turns.len());
-                self.begin(record.at);
+                self.begin(record);
             }
             Kind::End => self.end(record.id, payload),
             Kind::AgentSessionId | Kind::Info => {
@@ -250,10 +278,11 @@ impl SessionFold {
         }
     }
 
-    fn begin(&mut self, at: &str) {
+    fn begin(&mut self, record: &Record<'_>) {
         let named = |name: &str| if name.is_empty() { UNKNOWN } else { name }.to_owned();
         self.turns.push(TurnStats {
-            at: at.to_owned(),
+            at: record.at.to_owned(),
+            copies: copies(&self.agent, record),
             agent: named(&self.agent),
             model: named(self.activity.model.as_deref().unwrap_or_default()),
             folder: self.folder.clone(),
