@@ -14,7 +14,7 @@
 //!
 //! - `calls` holds back a call that was known from a request for permission, until it is known whether the
 //!   agent announces the call itself.
-//! - `last` holds back a line until it is known whether its turn was interrupted there.
+//! - `held_line` holds back a line until it is known whether its turn was interrupted there.
 //! - `snapshots` holds back updates about the present until the end.
 //! - `subagents` replays the updates of subagents under the ids of their own sessions.
 //!

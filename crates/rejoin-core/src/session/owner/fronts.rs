@@ -68,6 +68,12 @@ impl Target {
     }
 }
 
+/// Whether only the client that has sent the prompt can serve a request by this name: paths and
+/// terminals are those of its machine.
+pub(super) fn is_private(method: &str) -> bool {
+    method.starts_with("fs/") || method.starts_with("terminal/")
+}
+
 /// The client of a front in another task.
 pub(super) fn target_of(front: &FrontEnd) -> Target {
     Target {
@@ -228,16 +234,30 @@ impl Fronts {
         }
     }
 
-    /// The clients that any request of the engine goes to, but those of files and terminals. The client
-    /// of the owner's own task `looks_on` if it is asked nothing.
-    pub(super) fn everyone(&self, looks_on: bool) -> Vec<Target> {
+    /// The clients that a request of the engine by this name goes to: the one that has sent this prompt,
+    /// if the request is about its machine, or all. The client of the owner's own task `looks_on` if it
+    /// is asked nothing.
+    pub(super) fn targets(
+        &self,
+        method: &str,
+        message_id: Option<&str>,
+        looks_on: bool,
+    ) -> Vec<Target> {
+        if is_private(method) {
+            self.prompter(message_id, looks_on).into_iter().collect()
+        } else {
+            self.everyone(looks_on)
+        }
+    }
+
+    fn everyone(&self, looks_on: bool) -> Vec<Target> {
         let fronts = self.list.iter().filter(|front| !front.observes);
         let own = self.own_target(looks_on).into_iter();
         own.chain(fronts.map(target_of)).collect()
     }
 
-    /// The client that requests about files and terminals go to: the one that has sent this prompt.
-    pub(super) fn prompter(&self, message_id: Option<&str>, looks_on: bool) -> Option<Target> {
+    /// The client that has sent this prompt.
+    fn prompter(&self, message_id: Option<&str>, looks_on: bool) -> Option<Target> {
         match message_id.and_then(|message_id| self.prompters.get(message_id)) {
             Some(prompter) => self.find(prompter.link).map(target_of),
             None => self.own_target(looks_on),

@@ -46,7 +46,7 @@ use engine_events::{End, FromEngine, RunningTurn};
 use fronts::{Fronts, target_of};
 use life::Forks;
 use open_session::{LogAccess, LogChanges, OpenSession};
-use questions::{OpenQuestions, OwnerEvent, Recipients, ServedCall, is_private};
+use questions::{OpenQuestions, OwnerEvent, Recipients, ServedCall};
 use trace::Trace;
 
 /// The log and the engine of one session, as far as it is open here.
@@ -430,14 +430,9 @@ impl Owner {
     /// front of the owner's own task, if that is one of them.
     pub(super) fn ask(&mut self, request: ClientRequest) -> Option<ClientQuestion> {
         let looks_on = self.is_observed();
-        let targets = if is_private(&request.method) {
-            let prompter = self.fronts.prompter(self.running_message(), looks_on);
-            prompter.into_iter().collect()
-        } else {
-            self.fronts.everyone(looks_on)
-        };
+        let prompt = self.running_message();
         let recipients = Recipients {
-            targets,
+            targets: self.fronts.targets(&request.method, prompt, looks_on),
             has_others: self.fronts.any(),
             may_come: self.fronts.is_detached || self.deps.role.shares_engine() || looks_on,
             timeout: self.deps.client_timeout,

@@ -22,7 +22,7 @@ use crate::session::reply::Reply;
 use crate::session::request::{ClientRequest, ClientResponse};
 use crate::transport::Outcome;
 
-use super::fronts::{Target, named};
+use super::fronts::{Target, is_private, named};
 
 /// The result of a task that works for the owner.
 pub(in crate::session) enum OwnerEvent {
@@ -333,12 +333,6 @@ async fn first(sent: &mut Vec<Sent>) -> (Target, Option<Outcome>) {
     })
     .await;
     (sent.remove(place).target, outcome)
-}
-
-/// Whether only the client that has sent the prompt can serve a request by this name: paths and
-/// terminals are those of its machine.
-pub(super) fn is_private(method: &str) -> bool {
-    method.starts_with("fs/") || method.starts_with("terminal/")
 }
 
 /// The error that the engine gets when no client that is there can show a request.
