@@ -6,12 +6,15 @@ use serde_json::{Value, json};
 
 use crate::cli::exit::Failure;
 use crate::cli::sources;
-use crate::cli::term::{FAINT, HIT, Look, Output, STRONG, cut, cut_start, note, one_line, width};
+use crate::cli::term::{
+    FAINT, HIT, Look, Output, STRONG, count, cut, cut_start, note, one_line, width,
+};
 use crate::cli::values::{age, number};
 use rejoin::conversation::Field;
 use rejoin::engine::known::KnownAgent;
 use rejoin::history::{last_used, long_before};
 use rejoin::index::{Archived, Filter, Hit, HitsError, ListError, Listed, Pattern, Query, Search};
+use rejoin::sources::LARGEST;
 use rejoin::sys::{Clock, Timestamp, Zone};
 
 use super::context::CommandContext;
@@ -122,6 +125,17 @@ pub(super) fn run(
             if output.closed() {
                 break;
             }
+        }
+    }
+    if let Pattern::Words(_) = &query.pattern {
+        let unread = catalog.tool_files().unread(LARGEST).unwrap_or(0);
+        if unread > 0 {
+            let conversations = count(unread as usize, "conversation");
+            let what = format!(
+                "not searched, since too long to be searched by words: {conversations} of other tools"
+            );
+            let hint = "`rejoin import` copies them, and --substring reads them";
+            note(context.global, &what, Some(hint));
         }
     }
     if found.is_empty() && limit > 0 {

@@ -1,5 +1,11 @@
 //! Conversations of other tools on the command line.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the files of other tools are no store"
+)]
+
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -95,6 +101,42 @@ fn they_are_searched_shown_exported_and_counted_without_a_store() {
         &["sessions", "list", "--source", "all", "--json"],
     );
     assert_eq!(stats["total"]["sessions"], listed.as_array().unwrap().len());
+}
+
+/// Its words are in no index, and the answer says so.
+#[test]
+fn a_conversation_that_is_too_long_for_words_is_not_passed_over_in_silence() {
+    let home = TempDir::new().unwrap();
+    let folder = home.path().join(".claude/projects/-srv-app");
+    fs::create_dir_all(&folder).unwrap();
+    let prompt = r#"{"type":"user","uuid":"u","parentUuid":null,"sessionId":"s","timestamp":"2026-05-01T10:00:00.000Z","cwd":"/srv/app","message":{"role":"user","content":"Find the sundial"}}"#;
+    let filler = format!(
+        "{{\"type\":\"progress\",\"data\":\"{}\"}}\n",
+        "x".repeat(1 << 20)
+    );
+    let text = format!("{prompt}\n{}", filler.repeat(33));
+    fs::write(
+        folder.join("00000000-0000-4000-8000-0000000000aa.jsonl"),
+        text,
+    )
+    .unwrap();
+    let search = |option: &str| {
+        let arguments = ["sessions", "search", option, "sundial"];
+        let output = at_home(home.path(), None, &arguments).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (text(output.stdout), text(output.stderr))
+    };
+    let (found, said) = search("--json");
+    assert_eq!(found.trim(), "[]");
+    assert!(
+        said.contains("too long to be searched by words: 1 conversation"),
+        "{said}"
+    );
+    let (found, said) = search("--substring");
+    assert!(
+        found.contains("sundial") && said.is_empty(),
+        "{found}{said}"
+    );
 }
 
 #[test]

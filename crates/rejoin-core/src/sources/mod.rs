@@ -43,6 +43,7 @@ pub use conversation::{NewRecord, ToolConversation, UNNAMED};
 pub use damage::{DamageKind, DamagedPlace};
 use file::{bytes, has_any, json_file, no_file, open, read_into};
 pub use live::LiveSources;
+pub use preview::LARGEST;
 pub use raw::FilePart;
 use sought::SoughtWord;
 use subagents::SourceSubagent;

@@ -16,8 +16,8 @@ const TAILS: [u64; 3] = [4 << 10, 32 << 10, 256 << 10];
 /// How many messages of a conversation in a database have a prompt among them.
 const MESSAGES: i64 = 4;
 
-/// The largest file that is read as a whole for its entry, in bytes.
-pub(super) const LARGEST: u64 = 32 << 20;
+/// The largest file that is read as a whole for its entry and its words, in bytes.
+pub const LARGEST: u64 = 32 << 20;
 
 /// A part of a conversation.
 #[derive(Debug)]

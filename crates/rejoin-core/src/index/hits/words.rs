@@ -81,7 +81,7 @@ impl HitSearch<'_> {
                 TextLocation::Kept(text) => kept_text::unpack(text),
             };
             found.add(query, search, session, &text.unwrap_or_default());
-            if found.complete() >= query.per_session {
+            if found.is_settled(query) {
                 break;
             }
         }
@@ -172,9 +172,13 @@ impl WordHits {
             .extend(best.map(|(key, (passage, at))| (key, hit(session, passages, passage, at))));
     }
 
-    /// How many places have all words.
-    fn complete(&self) -> usize {
-        self.found.keys().filter(|key| key.0 == 0).count()
+    /// Whether no other piece can have better places: as many as are shown have all words, and are
+    /// of the kind that counts most.
+    fn is_settled(&self, query: &Query) -> bool {
+        let kinds = query.fields.iter().map(|field| rank(*field));
+        let best = (0, kinds.min().unwrap_or(0));
+        let best = self.found.keys().take_while(|key| (key.0, key.1) <= best);
+        best.count() >= query.per_session
     }
 
     /// The places with the most words.

@@ -280,6 +280,23 @@ impl ToolFiles {
         })?)
     }
 
+    /// How many conversations of the tools that are listed have files longer than this, in bytes, so
+    /// that their words are not in the index.
+    pub fn unread(&self, most: u64) -> std::result::Result<u64, ListError> {
+        let sql = format!(
+            "SELECT count(DISTINCT session) FROM files
+             WHERE session IS NOT NULL AND NOT counted AND {} AND size > ?",
+            session_rows::is_shown(&self.tools)
+        );
+        Ok(self.database.read(|tx| {
+            let most = int(most);
+            let tools = self.tools.iter().map(|tool| tool as &dyn ToSql);
+            let values: Vec<_> = tools.chain([&most as &dyn ToSql]).collect();
+            let count: i64 = tx.query_row(&sql, &*values, |row| row.get(0))?;
+            Ok(count.unsigned_abs())
+        })?)
+    }
+
     /// Files of the tools that are listed, up to this size, that were not read as a whole, those that
     /// changed last first, each with its tool.
     pub fn uncounted(

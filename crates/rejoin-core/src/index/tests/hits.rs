@@ -167,6 +167,32 @@ fn what_a_tool_returns_long_after_its_title_is_its_own() {
 }
 
 #[test]
+fn what_was_said_comes_before_what_tools_returned_wherever_it_is() {
+    let (world, ids) = World::with_sessions(1);
+    let say = |entry| {
+        world.append(&ids[0], entry);
+        world.append(&ids[0], Entry::Prompt { at: world.now() });
+    };
+    let text = "telemetry opt out";
+    for _ in 0..6 {
+        let member = "rawOutput";
+        say(Entry::Tool { member, text });
+    }
+    let said = "after a long while of thinking about it we may well opt for telemetry to be out";
+    say(Entry::Said { words: said });
+    let catalog = world.catalog();
+    for per_session in 1..4 {
+        let query = Query {
+            per_session,
+            ..words("telemetry opt out")
+        };
+        let hits = all(&catalog, &query);
+        assert_eq!(hits[0].field, Field::Answer, "{per_session}");
+        assert_eq!(hits.len(), per_session);
+    }
+}
+
+#[test]
 fn a_cursor_belongs_to_its_query_and_a_search_can_be_cancelled() {
     let (world, ids) = World::with_sessions(3);
     for id in &ids {
