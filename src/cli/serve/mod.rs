@@ -237,6 +237,10 @@ const STOPS: Duration = Duration::from_secs(8);
 #[cfg(unix)]
 pub(super) fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send> {
     use tokio::signal::unix::{SignalKind, signal};
+    // A write beyond the size that the system allows for a file then fails, as on a full disk. Without
+    // a handler, which stays, the signal would end the process.
+    let file_size = SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
+    drop(signal(file_size)?);
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hang_up = signal(SignalKind::hangup())?;

@@ -122,13 +122,12 @@ impl Drop for Stage {
     }
 }
 
-/// The same command within these limits. A process that goes beyond the size of a file gets an error
-/// and no signal.
+/// A command that runs another one within these limits.
 fn limited(command: Command, limits: &str) -> Command {
     if limits.is_empty() {
         return command;
     }
-    let script = format!("trap '' XFSZ; {limits} && exec \"$@\"");
+    let script = format!("{limits} && exec \"$@\"");
     let mut shell = Command::new("sh");
     shell.args(["-c", &script, "sh"]);
     shell.arg(command.get_program()).args(command.get_args());

@@ -313,7 +313,7 @@ fn with_message_id(
         0 => String::new(),
         number => format!("~{number}"),
     };
-    format!("{before}{member}\"{body}{number}\"{after}")
+    [before, member, "\"", body, &number, "\"", after].concat()
 }
 
 /// The position of the tool call's id in a request's parameters, and whether they describe the
