@@ -374,8 +374,22 @@ pub(super) fn log(
 /// The working directory of a conversation: that of the user's home if none is recorded.
 pub(super) fn folder(conversation: &ToolConversation, home: &Path) -> String {
     let cwd = conversation.cwd.as_deref();
+    let mounted = cwd.and_then(|cwd| of_windows(cwd, Path::new(MOUNTS)));
     let cwd = cwd.filter(|cwd| Path::new(cwd).is_absolute());
+    let cwd = mounted.as_deref().or(cwd);
     path::normalize(cwd.unwrap_or(&home.to_string_lossy()))
+}
+
+/// Where the Windows Subsystem for Linux has the drives.
+const MOUNTS: &str = "/mnt";
+
+/// A folder of Windows below the mount of its drive, if it is there.
+fn of_windows(folder: &str, mounts: &Path) -> Option<String> {
+    let (drive, path) = folder.split_once(":\\")?;
+    let is_drive = drive.len() == 1 && drive.starts_with(|c: char| c.is_ascii_alphabetic());
+    let drive = mounts.join(drive.to_ascii_lowercase());
+    let path = drive.join(path.replace('\\', "/"));
+    (is_drive && path.is_dir()).then(|| path.to_string_lossy().into_owned())
 }
 
 /// The id of the session that a conversation is or becomes. An id that looks like one of ours could
@@ -594,5 +608,22 @@ fn is_compared(kind: Kind, payload: &str) -> bool {
         }
         Kind::Update | Kind::Subagent => !(payload.contains(r#""status":"failed""#) && is_put()),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_of_windows_is_below_the_mount_of_its_drive() {
+        let mounts = tempfile::tempdir().unwrap();
+        let there = mounts.path().join("c").join("Users").join("ada");
+        std::fs::create_dir_all(&there).unwrap();
+        let found = |folder: &str| of_windows(folder, mounts.path());
+        assert_eq!(found("C:\\Users\\ada").as_deref(), there.to_str());
+        for other in ["C:\\Users\\eve", "D:\\Users", "/srv", "a:b", ":\\c"] {
+            assert_eq!(found(other), None, "{other}");
+        }
     }
 }
