@@ -15,8 +15,6 @@ mod mcp;
 #[cfg(test)]
 mod mcp_server;
 #[cfg(test)]
-mod sdk_client;
-#[cfg(test)]
 mod tidy;
 #[cfg(test)]
 mod local_engine;

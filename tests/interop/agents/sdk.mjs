@@ -1,6 +1,6 @@
 // Has the protocol's own Rust client drive an agent inside of rejoin: node sdk.mjs AGENT BINARY
 //
-// The client is the example `sdk-client` of the crate, at the path that SDK_CLIENT has.
+// The client is the program `sdk-client` of tests/sdk, at the path that SDK_CLIENT has.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";

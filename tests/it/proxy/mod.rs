@@ -4,5 +4,4 @@
 mod by_hand;
 mod chain;
 mod hand;
-mod sdk;
 mod transcripts;

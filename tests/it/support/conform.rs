@@ -168,8 +168,9 @@ impl Watch {
         }
         if self.is_v2 {
             if method == "session/prompt" {
-                // Which is said next.
-                (self.runs, self.works) = (true, false);
+                // Which is said next, unless the prompt was sent before.
+                let state = &result["_meta"]["rejoin"]["state"]["state"];
+                (self.runs, self.works) = (state != "idle", false);
             }
             return match conform_v2::result(&method, result) {
                 Some(checked) => checked,

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::fixture::{Check, Damage};
 use super::json::Json;
-use super::pattern::Names;
+use super::pattern::{Names, partial};
 use super::place::Place;
 
 /// The logs of a store.
@@ -164,17 +164,6 @@ impl Files {
             return Err(format!("there are more records than these in{}", all()));
         }
         Ok(())
-    }
-}
-
-/// A record is held against the members that are given.
-pub(super) fn partial(record: &Json) -> Json {
-    match record {
-        Json::Object(members) => {
-            let rest = ("...".to_owned(), Json::String("...".to_owned()));
-            Json::Object(members.iter().cloned().chain([rest]).collect())
-        }
-        other => other.clone(),
     }
 }
 

@@ -267,6 +267,17 @@ impl Names {
     }
 }
 
+/// A line is held against the members that are given.
+pub(super) fn partial(line: &Json) -> Json {
+    match line {
+        Json::Object(members) => {
+            let rest = ("...".to_owned(), Json::String("...".to_owned()));
+            Json::Object(members.iter().cloned().chain([rest]).collect())
+        }
+        other => other.clone(),
+    }
+}
+
 /// Every place where a text may be cut, from the front.
 fn ends(text: &str) -> impl Iterator<Item = usize> {
     (0..=text.len()).filter(|end| text.is_char_boundary(*end))

@@ -133,7 +133,7 @@ impl Wrapped {
         let mut left = lines.iter();
         let mut all_names = names.clone();
         for line in expected {
-            let pattern = super::damage::partial(line);
+            let pattern = super::pattern::partial(line);
             if !left.any(|found| all_names.check(&pattern, found).is_ok()) {
                 let all: Vec<_> = lines.iter().map(|line| format!("\n    {line}")).collect();
                 let all = all.concat();

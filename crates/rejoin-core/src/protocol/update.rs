@@ -10,6 +10,8 @@ use serde::Serialize;
 
 use crate::json::{self, Object};
 
+use super::ProtocolVersion;
+
 /// The kinds of session updates of both versions. What holds for each is its row in the table below;
 /// code names a kind only for what is special about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,6 +60,14 @@ pub enum UpdateKind {
     CompactionSummary,
     /// A one-time event, which the protocol keeps out of the history.
     Notice,
+    /// What the user may want to prompt next.
+    PromptSuggestions,
+    /// A place of the agent's at which the session can be forked. Nobody knows whether an agent that was
+    /// started again still takes it.
+    Cursor,
+    /// The end of a replay; version 2. Rejoin sends it itself, and an agent's own ends with the agent's
+    /// replay.
+    ReplayComplete,
     /// A kind that only tests know: what its row alone gives it.
     #[cfg(test)]
     Sample,
@@ -180,6 +190,9 @@ const ROWS: &[UpdateRow] = {
         history(U::Compaction, "compaction_update").shown("summary"),
         history(U::CompactionSummary, "compaction_summary_chunk"),
         event(U::Notice, "notice"),
+        event(U::PromptSuggestions, "prompt_suggestions_update"),
+        event(U::Cursor, "cursor_update"),
+        event(U::ReplayComplete, "replay_complete"),
         #[cfg(test)]
         history(U::Sample, "_sample").said("text", Role::Agent),
     ]
@@ -215,6 +228,16 @@ impl UpdateKind {
     /// What its updates are to a session. Those of unknown kinds are a part of the history.
     pub fn class(self) -> UpdateClass {
         self.row().map_or(UpdateClass::History, |row| row.class)
+    }
+
+    /// The capability of a client, below `session`, without which it is sent no updates of this kind. An
+    /// agent decides by it, too; but a session may have several clients.
+    pub fn client_capability(self, version: ProtocolVersion) -> Option<&'static str> {
+        match (self, version) {
+            (Self::PromptSuggestions, _) => Some("promptSuggestions"),
+            (Self::Cursor, ProtocolVersion::V1) => Some("cursors"),
+            _ => None,
+        }
     }
 
     /// Where its updates have text, if they have any for those who read a conversation.

@@ -136,8 +136,12 @@ proptest! {
         let back = updates_in(&viewed(std::str::from_utf8(&lines).unwrap()));
         let back: Vec<_> = back.iter().map(|update| tree(update)).collect();
         let updates = updates.iter().map(|update| tree(update));
-        // What the session is doing is not part of its history.
-        let updates = updates.filter(|update| update["sessionUpdate"] != "state_update");
+        // What the session is doing is not part of its history, nor is the end of a replay.
+        let is_history = |update: &Value| {
+            let kind = &update["sessionUpdate"];
+            kind != "state_update" && kind != "replay_complete"
+        };
+        let updates = updates.filter(is_history);
         prop_assert_eq!(back, updates.collect::<Vec<_>>());
     }
 

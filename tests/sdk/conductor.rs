@@ -21,7 +21,7 @@ use agent_client_protocol::{
     Conductor, ConnectionTo, Error, JsonRpcMessage, JsonRpcResponse, Lines, Proxy, UntypedMessage,
 };
 
-use crate::sdk_client::incoming;
+use crate::client::incoming;
 use crate::support::agent::GUARD;
 use crate::support::conductor;
 use crate::support::systems::FOLDER;
