@@ -423,6 +423,10 @@ impl Agent {
         {
             self.link.update(session, &version_2::of_any(&update));
         }
+        if params.replay_from.is_some() {
+            self.link
+                .update(session, r#"{"sessionUpdate":"replay_complete"}"#);
+        }
         self.link.update(session, &version_2::state("idle", ""));
         let members = self.opened(session).join(",");
         self.link.answer(id, &format!("{{{members}}}"));

@@ -129,6 +129,8 @@ pub struct Replay {
     /// Buffer for the line of a snapshot. Empty between calls.
     held: Vec<u8>,
     cut: u64,
+    /// Whether what a tool was given or returned was shortened.
+    is_clipped: bool,
     /// Whether records come as they are appended.
     follows: bool,
 }
@@ -160,6 +162,7 @@ impl Replay {
             scratch: Vec::new(),
             held: Vec::new(),
             cut: 0,
+            is_clipped: false,
             follows: false,
         }
     }
@@ -305,14 +308,25 @@ impl Replay {
         }
     }
 
-    /// Ends the replay, which may go on: appends the pending chunk and the held line, then the last
-    /// snapshot of each kind.
+    /// Ends the replay, which may go on: appends the rest of the history, then the last snapshot of
+    /// each kind.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
+        self.finish_history(out);
+        self.release_snapshots(out);
+    }
+
+    /// Appends what was held of the history: the pending chunk, the held line, and calls that were only
+    /// asked about.
+    pub fn finish_history(&mut self, out: &mut Vec<u8>) {
         self.finish_mixed(out);
         self.last.release(out);
         self.pending.flush(out);
         let asked = self.asked.take_all();
         self.show_asked(asked, out);
+    }
+
+    /// Appends the last snapshot of each kind.
+    pub fn release_snapshots(&mut self, out: &mut Vec<u8>) {
         self.cut += self.snapshots.release(out);
     }
 
@@ -324,6 +338,12 @@ impl Replay {
     /// How many messages were truncated so far because they were too long for a line.
     pub fn cut(&self) -> u64 {
         self.cut
+    }
+
+    /// Whether a bound has shortened the history so far: that of the turns, of a line, or of the tool
+    /// calls of other tools.
+    pub fn is_shortened(&self) -> bool {
+        self.options.skip_turns > 0 || self.cut > 0 || self.is_clipped
     }
 
     fn update(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
@@ -500,6 +520,7 @@ impl Replay {
         {
             put_instead(&mut self.scratch, &mut line, out);
             line.add_note(&note, out);
+            self.is_clipped = true;
         }
         self.cut += u64::from(self.part_or_cut(&line, at, out));
     }

@@ -164,7 +164,10 @@ impl Front {
                 }
             });
             let (opened, result) = match opened {
-                Ok(opened) => (Some((opened, config)), result),
+                Ok(opened) => {
+                    playback.note_damage(&opened.1.damage);
+                    (Some((opened, config)), result)
+                }
                 Err(refusal) => (None, Err(refusal)),
             };
             let result = result.and_then(|()| playback.put());
@@ -186,14 +189,15 @@ impl Front {
             policy.tail = None;
             view = view.from_message(message);
         }
-        Box::new(Playback::new(
+        let playback = Playback::new(
             &self.screen.client_id,
             policy.for_session(from.prompts, &self.deps, &self.client),
             Pace::new(policy.rate),
             &self.deps.client.writer,
             view,
             from.request.clone(),
-        ))
+        );
+        Box::new(playback.with_end_mark(&self.screen.client_id))
     }
 
     fn replay_with(&mut self, work: impl FnOnce() -> ReplayOutcome + Send + 'static) {

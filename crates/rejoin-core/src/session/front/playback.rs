@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Block;
-use crate::protocol::ClientView;
+use crate::protocol::{ClientView, UpdateKind};
 use crate::record::{Kind, Record};
-use crate::replay::{FindMessage, Options, Replay};
-use crate::store::{LogReader, PositionedRecord, Store};
+use crate::replay::{FindMessage, Options, Replay, live_line};
+use crate::store::{DamageReport, LogReader, PositionedRecord, Store};
 use crate::sys::SessionId;
 use crate::transport::Writer;
 
@@ -41,6 +41,12 @@ pub(in crate::session) struct Playback {
     hidden_prompts: HashSet<String>,
     /// Where the log is read that is followed.
     reader: Option<Box<LogReader>>,
+    /// The line that tells the client that the history was replayed whole, until it is sent.
+    end_mark: Option<Vec<u8>>,
+    /// Where the replay begins in the log, in bytes, if its client has asked for a part.
+    begins_at: u64,
+    /// Whether something of what is replayed could not be read.
+    is_damaged: bool,
 }
 
 impl Playback {
@@ -72,7 +78,31 @@ impl Playback {
             last_end: None,
             hidden_prompts: HashSet::new(),
             reader: None,
+            end_mark: None,
+            begins_at: 0,
+            is_damaged: false,
         }
+    }
+
+    /// The session that the client knows by this name is replayed for a request: unless something of it
+    /// is missing, the client is told where the history ends, if its version has an update for that.
+    #[must_use]
+    pub(in crate::session) fn with_end_mark(mut self, name: &str) -> Self {
+        if self.view.has_state() {
+            let update = UpdateKind::ReplayComplete.object().end();
+            let mut line = Vec::new();
+            live_line(name, &update, &mut line);
+            self.end_mark = Some(line);
+        }
+        self
+    }
+
+    /// The log that was read has this damage.
+    pub(in crate::session) fn note_damage(&mut self, damage: &[DamageReport]) {
+        let lost = |report: &DamageReport| {
+            report.reason.is_loss() && report.offset.saturating_add(report.len) >= self.begins_at
+        };
+        self.is_damaged |= damage.iter().any(lost);
     }
 
     /// From now on, each chunk is sent as it was logged. Whatever is held back is sent when the
@@ -97,9 +127,9 @@ impl Playback {
         self.request = CancellationToken::new();
     }
 
-    /// Fails unless a message is in the log, which ends at `end`.
+    /// The replay begins at a message. Fails unless that is in the log, which ends at `end`.
     pub(in crate::session) fn find(
-        &self,
+        &mut self,
         message: &str,
         store: &Store,
         id: &SessionId,
@@ -110,10 +140,14 @@ impl Playback {
             reader.limit(end);
         }
         let mut search = FindMessage::new(message);
+        let mut before = 0;
         while let Some(entry) = reader.next()? {
             if search.record(&entry.record) {
+                // What the record before it has may have been held until now.
+                self.begins_at = before;
                 return Ok(());
             }
+            before = entry.offset;
             if self.request.is_cancelled() {
                 return Err(Refusal::Cancelled);
             }
@@ -131,6 +165,7 @@ impl Playback {
         while let Some(entry) = reader.next()? {
             self.record(&entry)?;
         }
+        self.note_damage(reader.damage());
         self.put()
     }
 
@@ -310,8 +345,16 @@ impl Playback {
 
     /// Sends the rest, and waits until nothing can overtake it.
     pub(in crate::session) fn finish(&mut self) -> Result<(), Refusal> {
-        self.replay.finish(&mut self.lines);
-        self.view.last_lines(&mut self.lines);
+        self.replay.finish_history(&mut self.lines);
+        self.view.lines(&mut self.lines);
+        let mark = self.end_mark.take();
+        if !self.is_damaged && !self.replay.is_shortened() {
+            self.lines.extend(mark.into_iter().flatten());
+        }
+        let mut present = Vec::new();
+        self.replay.release_snapshots(&mut present);
+        self.view.last_lines(&mut present);
+        self.lines.append(&mut present);
         self.send()?;
         self.settle()?;
         if self.replay.cut() > 0 {

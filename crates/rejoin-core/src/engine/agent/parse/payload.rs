@@ -96,6 +96,12 @@ impl<'a> Payload<'a> {
         has_shape(of(self.fields.name), of(self.fields.content))
     }
 
+    /// Whether it says that the agent's replay is complete, which is no part of a conversation.
+    pub(in crate::engine::agent) fn ends_replay(&self) -> bool {
+        let name = self.fields.name.and_then(|name| name.body(&self.text));
+        name == Some(UpdateKind::ReplayComplete.name())
+    }
+
     /// The session of the subagent that the update is about.
     pub(in crate::engine::agent) fn subagent(&self) -> Option<String> {
         let is_about_one = self.kind() == Some(UpdateKind::Subagent);

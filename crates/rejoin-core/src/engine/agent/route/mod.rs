@@ -340,6 +340,9 @@ impl SessionRoute {
             tracing::debug!("ignoring an update that the protocol does not define");
             return;
         }
+        if payload.ends_replay() {
+            return;
+        }
         if self.is_native {
             return self.native_update(&payload, block);
         }

@@ -51,6 +51,9 @@ impl SessionRoute {
             tracing::debug!("ignoring an update that the protocol does not define");
             return;
         }
+        if payload.ends_replay() {
+            return;
+        }
         let params = payload.params();
         // Where a member is repeated, the last one counts, for readers of the log as well.
         let Some(params) = parameters(&params) else {
