@@ -290,3 +290,30 @@ fn version_2_replays_in_either_version() {
     }
     assert!(shown.contains(r#""messageId":"w-m1.2""#));
 }
+
+#[test]
+fn prompts_with_keys_are_found_with_what_became_of_them() {
+    const END: &str = r#"{"stopReason":"end_turn"}"#;
+    const CRASH: &str = r#"{"interrupted":"the process ended during this turn"}"#;
+    let (_disk, store, id, _) = v1_file("sess_019aa5c2-1f40-7d23-b6a1-3c9e7f5d2a84");
+    let scan = store.read(&id).unwrap().scan().unwrap();
+    assert!(scan.damage.is_empty() && !scan.turn_open());
+    for (key, message, has_begun, end) in [
+        ("measure-1", "c1", true, END),
+        ("drück-2 \"x\"", "c3", true, CRASH),
+        ("report-3", "c5", true, END),
+        ("rest-4", "c7", false, CRASH),
+    ] {
+        let found = scan.keys.find(key).unwrap();
+        assert!(found.message_id.ends_with(message), "{found:?}");
+        assert_eq!(
+            (found.has_begun, found.end.as_deref()),
+            (has_begun, Some(end))
+        );
+        let mut reader = store.read(&id).unwrap();
+        reader.seek(found.offset);
+        let record = reader.next().unwrap().unwrap().record;
+        assert_eq!(record.id, Some(&*found.message_id));
+    }
+    assert_eq!(scan.keys.find("measure-2"), None);
+}

@@ -135,6 +135,11 @@ impl TurnSplitter {
                     turn.prompt(record.id, payload);
                 }
             }
+            // A turn that has ended begins again, in the turn of the last prompt.
+            Kind::Begin if self.role.is_some() => {
+                let turn = if self.due { self.next } else { self.current() };
+                self.open.resume(record.id, turn);
+            }
             Kind::Update | Kind::Output | Kind::UpdateParams => {
                 if let Some((_, update)) = update_in(record) {
                     self.update(update, offset, sink)?;

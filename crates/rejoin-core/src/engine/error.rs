@@ -52,6 +52,14 @@ impl EngineError {
         }
     }
 
+    /// An error that was answered before, by its object as JSON text.
+    pub fn of_json(error: &str) -> Self {
+        let code = json::text_member(error, "code").and_then(|code| code.parse().ok());
+        let message = string_member(error, "message").unwrap_or_default();
+        let data = json::text_member(error, "data").map(str::to_owned);
+        Self::of_agent(code.unwrap_or(INTERNAL_ERROR), message, data)
+    }
+
     /// The error object of a response, as JSON text.
     pub fn json(&self) -> String {
         self.json_for(ErrorReader::Other)

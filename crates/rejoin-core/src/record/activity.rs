@@ -64,6 +64,7 @@ impl Activity {
                 keep_latest(&mut self.last_prompt_at, &at.to_string());
                 self.open_turns.begin(id, ());
             }
+            Kind::Begin => self.open_turns.resume(id, ()),
             Kind::End => {
                 keep_latest(&mut self.last_turn_ended_at, &at.to_string());
                 self.open_turns.end(id);

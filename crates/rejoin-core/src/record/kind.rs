@@ -27,6 +27,9 @@ pub enum Kind {
     /// that was sent to the client but is not part of the history: the parameters without the
     /// session's id, verbatim.
     TransientV2,
+    /// An engine gets the prompt with this id now: written before that, for prompts that have an
+    /// idempotency key.
+    Begin,
     /// The end of a turn: stop reason, error or interruption.
     End,
     /// A request for permission or elicitation that was sent to the client.
@@ -60,7 +63,7 @@ impl Kind {
         }
     }
 
-    const NAMED: [(Self, &'static str); 16] = [
+    const NAMED: [(Self, &'static str); 17] = [
         (Self::Session, "session"),
         (Self::Prompt, "prompt"),
         (Self::Update, "update"),
@@ -69,6 +72,7 @@ impl Kind {
         (Self::UpdateV2, "update_v2"),
         (Self::SubagentV2, "subagent_v2"),
         (Self::TransientV2, "transient_v2"),
+        (Self::Begin, "begin"),
         (Self::End, "end"),
         (Self::Ask, "ask"),
         (Self::Answer, "answer"),
@@ -101,6 +105,7 @@ impl Kind {
             | Self::Answer
             | Self::End => true,
             Self::Session
+            | Self::Begin
             | Self::Info
             | Self::Reopen
             | Self::AgentSessionId

@@ -12,6 +12,7 @@ pub mod line;
 pub mod open_calls;
 mod open_subagents;
 pub mod open_turns;
+pub mod prompt_keys;
 pub mod references;
 pub mod subagents;
 pub mod current_settings;
@@ -30,6 +31,7 @@ pub use line::Record;
 pub use open_calls::OpenCalls;
 pub use open_subagents::OpenSubagents;
 pub use open_turns::OpenTurns;
+pub use prompt_keys::PromptKeys;
 
 /// The version of the format in which this program writes a session of version 1 of the protocol.
 pub const FORMAT: u32 = 1;

@@ -60,6 +60,13 @@ impl<T> OpenTurns<T> {
         self.turns.pop_front().map(|(_, what)| what)
     }
 
+    /// Handles a `begin` with this id: a turn that has ended begins again, with `what` as its data.
+    pub fn resume(&mut self, id: Option<&str>, what: T) {
+        if !self.iter().any(|(open, _)| Some(open) == id) {
+            self.begin(id, what);
+        }
+    }
+
     /// Handles an `end` with this id, if it has one. Returns the data of the turns that it ends,
     /// the oldest first.
     pub fn end(&mut self, id: Option<&str>) -> Vec<T> {
@@ -116,6 +123,16 @@ mod tests {
         assert_eq!(ids, ["a", "c", "d"]);
         assert_eq!(open.end(None), [0, 2, 3]);
         assert!(open.is_empty());
+    }
+
+    #[test]
+    fn a_turn_that_has_ended_begins_again() {
+        let mut open = OpenTurns::default();
+        open.begin(Some("a"), 1);
+        open.resume(Some("a"), 2);
+        assert_eq!(open.end(None), [1]);
+        open.resume(Some("a"), 3);
+        assert_eq!(open.end(Some("a")), [3]);
     }
 
     #[test]

@@ -123,6 +123,7 @@ fn sound(kind: Kind, payload: &str) -> Option<Cow<'_, str>> {
         },
         Kind::Prompt => json::is_single(bytes, |at| prompt_end(bytes, at)),
         Kind::Session
+        | Kind::Begin
         | Kind::End
         | Kind::Ask
         | Kind::Answer

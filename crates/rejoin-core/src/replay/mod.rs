@@ -262,6 +262,10 @@ impl Replay {
                     self.prompt(record, out);
                 }
             }
+            Kind::Begin => {
+                self.pending.flush(out);
+                self.open.resume(record.id, self.turn);
+            }
             _ => self.pending.flush(out),
         }
     }

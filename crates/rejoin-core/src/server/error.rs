@@ -231,6 +231,10 @@ pub(super) fn refused(id: &str, refusal: Refusal) -> Error {
         Refusal::Interrupted | Refusal::OwnerEnded | Refusal::ClientLeft => {
             (ErrorKind::Interrupted, text)
         }
+        Refusal::RepeatInterrupted { message_id } => {
+            let error = Error::new(ErrorKind::Interrupted, text).with("messageId", message_id);
+            return error.with("sessionId", id);
+        }
         Refusal::NotOpen => (ErrorKind::SessionNotOpen, NOT_OPEN.to_owned()),
         Refusal::Forgotten => {
             let message = "Session is closed, and without a store it cannot be opened again";

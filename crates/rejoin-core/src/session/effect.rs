@@ -48,6 +48,13 @@ pub enum Effect<R> {
     /// Make sure that this process may append to the log: lock it if another process had it, recover
     /// it after a failed write. The client is sent what recovery appends.
     Claim,
+    /// Look for the prompt that the log has under an idempotency key.
+    FindKey {
+        /// The key.
+        key: String,
+        /// The message id of the prompt that has come with it.
+        message_id: String,
+    },
     /// After a failed write, try to recover the log. If that fails, the next [`Claim`](Self::Claim)
     /// tries again.
     RetryRecovery,

@@ -23,6 +23,7 @@ pub use front::growth::Growth;
 pub use library::{Library, ListedTools};
 pub use link::Owners;
 pub use outcome::{Done, Elsewhere, Refusal};
+pub use phase::Phase;
 pub use registry::Registry;
 pub use reply::{Answer, Busy, BusyGuard, Reply};
 pub use request::{AnswerDue, Request};

@@ -22,6 +22,14 @@ pub enum Done {
     Resumed(Option<String>),
     /// A prompt is logged as the message with this id, and is answered next.
     Accepted(String),
+    /// A prompt was sent before with the same idempotency key, and was logged as the message with this
+    /// id.
+    Repeated {
+        /// The id of the first prompt's message.
+        message_id: String,
+        /// What became of it.
+        phase: Phase,
+    },
     /// A turn has ended.
     Stopped(PromptEnd),
     /// The engine has served a request, with this result as JSON text.
@@ -95,6 +103,14 @@ pub enum Refusal {
     /// The process that ran the turn was about to end, which the client had not asked for.
     #[error("the turn was interrupted: the process that ran it was asked to end")]
     Interrupted,
+    /// The prompt was sent before with the same idempotency key, and its turn was interrupted.
+    #[error(
+        "the turn of this prompt was interrupted, and may have had effects: it is not repeated"
+    )]
+    RepeatInterrupted {
+        /// The id of the first prompt's message.
+        message_id: String,
+    },
     /// The process that had the session ended before it answered.
     #[error("the process that had the session open has ended before it answered")]
     OwnerEnded,

@@ -156,6 +156,26 @@ pub enum AnswerDue {
     Logged,
 }
 
+/// A prompt that the log has under an idempotency key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedPrompt {
+    /// The id of the user's message.
+    pub message_id: String,
+    /// The state of its turn.
+    pub state: RecordedState,
+}
+
+/// The state of the turn of a prompt in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecordedState {
+    /// The turn has no end.
+    Open,
+    /// The turn has ended: the payload of the record.
+    Ended(String),
+    /// The process has ended before any engine could get the prompt: its parameters.
+    NotBegun(String),
+}
+
 /// A request of the engine to the client.
 #[derive(Clone, Debug)]
 pub struct ClientRequest {

@@ -2,6 +2,7 @@
 
 use crate::json::{string_member, text_member};
 use crate::record::metadata::{archived, restored};
+use crate::record::prompt_keys::without_key;
 use crate::record::{
     AgentSessionId, Header, Kind, OpenCalls, OpenSubagents, OpenTurns, Record, snapshot_of,
     subagents,
@@ -57,8 +58,7 @@ impl Store {
     /// interrupted. With `at`, it ends with that message, perhaps within a turn, which is then closed.
     ///
     /// The records keep their times and their order and get new numbers. Subagents get ids of their own,
-    /// derived from the fork's. Left out are the header,
-    /// which is replaced, records of the workspace, of agents' ids and of archiving, and unknown
+    /// derived from the fork's. Left out are the keys of prompts, the header, which is replaced, records of the workspace, of agents' ids and of archiving, and unknown
     /// kinds. Memory is bounded by the longest record; the source is neither locked nor changed. On
     /// return there is a complete, synced copy or nothing. Its format is that of the source if that
     /// is newer.
@@ -233,7 +233,12 @@ impl<'a> ForkCopy<'a> {
             Kind::Prompt => {
                 self.open.begin(record.id, self.log.place());
                 self.id_at_prompt.clone_from(&self.agent_id);
+                // Its client has not sent it to the fork.
+                if let Some(keyless) = without_key(&payload) {
+                    payload = keyless.into();
+                }
             }
+            Kind::Begin => self.open.resume(record.id, self.log.place()),
             Kind::End => {
                 self.open.end(record.id);
                 if self.open.is_empty() {

@@ -143,12 +143,15 @@ fn close_turns(log: &mut Log, mut calls: OpenCalls, scan: &mut Scan) -> Result<(
     let updates = updates
         .iter()
         .map(|(kind, update)| (*kind, None, &**update));
-    let ends = ends(&scan.open_turns);
-    let ends = ends.iter().map(|id| (Kind::End, *id, TURN_INTERRUPTED));
+    let ids = ends(&scan.open_turns);
+    let ends = ids.iter().map(|id| (Kind::End, *id, TURN_INTERRUPTED));
     let records = updates.chain(ends);
     let count = records.clone().count() as u64;
     let at = scan.updated_at.as_deref().unwrap_or(&scan.created_at);
     let (seq, end) = log.append_at(at, records, Sync::Turn)?;
+    for id in ids {
+        scan.keys.note(Kind::End, id, TURN_INTERRUPTED, end);
+    }
     scan.next_seq = seq + 1;
     scan.records += count;
     scan.end = end;

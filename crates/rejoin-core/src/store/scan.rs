@@ -6,8 +6,8 @@ use crate::record::metadata::{archived, restored};
 use crate::record::open_turns::is_interrupted;
 use crate::record::titles::TitleTracker;
 use crate::record::{
-    Activity, AgentSessionId, CurrentSettings, Kind, OpenCalls, OpenSubagents, OpenTurns, Record,
-    snapshot_of,
+    Activity, AgentSessionId, CurrentSettings, Kind, OpenCalls, OpenSubagents, OpenTurns,
+    PromptKeys, Record, snapshot_of,
 };
 use crate::sys::SessionId;
 
@@ -41,6 +41,8 @@ pub struct Scan {
     pub torn: Option<Torn>,
     /// The offset of each prompt's record.
     pub prompts: Vec<u64>,
+    /// The prompts that have idempotency keys.
+    pub keys: PromptKeys,
     /// The turns without an end, and the offsets of their prompts.
     pub open_turns: OpenTurns<u64>,
     /// Whether the last turn was interrupted, by a crash or by a fork.
@@ -87,6 +89,7 @@ pub(super) fn scan(
         unterminated: false,
         torn: None,
         prompts: Vec::new(),
+        keys: PromptKeys::default(),
         open_turns: OpenTurns::default(),
         interrupted: false,
         late_call: None,
@@ -147,6 +150,7 @@ impl Scan {
         let (id, at) = (record.id, &record.at);
         self.activity.note(record.kind, id, at, record.payload);
         self.open_subagents.apply(record);
+        self.keys.note(record.kind, id, record.payload, offset);
         match record.kind {
             Kind::Session if self.records == 1 => record.at.clone_into(&mut self.created_at),
             Kind::Prompt => {
@@ -157,6 +161,7 @@ impl Scan {
                 self.interrupted = false;
                 self.open_turns.begin(record.id, offset);
             }
+            Kind::Begin => self.open_turns.resume(record.id, offset),
             Kind::End => {
                 self.interrupted = is_interrupted(record.payload);
                 self.open_turns.end(record.id);

@@ -113,6 +113,7 @@ impl World {
             }
             Effect::Check => self.check()?,
             Effect::Claim => self.claim()?,
+            Effect::FindKey { .. } => panic!("no prompt has a key"),
             Effect::RetryRecovery => {
                 if self.broken && self.turns.is_empty() {
                     self.claim().ok();

@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::json::{self, Members};
+use crate::json::{self, Members, Splice};
 use crate::protocol::ProtocolVersion;
+use crate::protocol::meta::{REJOIN, add_note};
 use crate::server::error;
-use crate::session::{Answer, Done};
+use crate::session::{Answer, Done, Phase};
 use crate::store::DamageReport;
 
 /// The result of what was done to the session that the client knows as `name`.
@@ -31,6 +32,7 @@ pub(super) fn result(version: ProtocolVersion, name: &str, answer: Answer) -> St
             opened(name, own, notes)
         }
         Done::Accepted(message_id) => json!({ "messageId": message_id }).to_string(),
+        Done::Repeated { message_id, phase } => repeated(version, &message_id, &phase),
         Done::Stopped(ended) => ended.result(),
         Done::Served(result) => result,
         Done::Titled(title) => json!({ "title": title }).to_string(),
@@ -43,6 +45,21 @@ pub(super) fn result(version: ProtocolVersion, name: &str, answer: Answer) -> St
         }
         Done::Archived | Done::Closed | Done::Deleted => "{}".to_owned(),
     }
+}
+
+/// The answer to a prompt that was sent before: that of the first one, with what became of it.
+fn repeated(version: ProtocolVersion, message_id: &str, phase: &Phase) -> String {
+    let message_id = json::quoted(message_id);
+    if let (ProtocolVersion::V1, Phase::Idle(Some(end))) = (version, phase) {
+        let mut splice = Splice::new(end.as_bytes());
+        let note = format!("\"messageId\":{message_id}");
+        add_note(&mut splice, 0, note.as_bytes());
+        return String::from_utf8_lossy(&splice.into_bytes()).into_owned();
+    }
+    let state = json::Object::new().raw("state", &phase.state()).end();
+    let meta = json::Object::new().raw(REJOIN, &state).end();
+    let result = json::Object::new().raw("messageId", &message_id);
+    result.raw("_meta", &meta).end()
 }
 
 /// The session's id, the engine's own members, and our notes.
@@ -82,6 +99,20 @@ pub(super) fn damage(damage: &[DamageReport]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_repeated_prompt_is_answered_like_the_first() {
+        let end = r#"{"stopReason":"end_turn","usage":{"n":1e400},"_meta":{"a":1.0}}"#;
+        let ended = Phase::Idle(Some(end.to_owned()));
+        assert_eq!(
+            repeated(ProtocolVersion::V1, "msg_1", &ended),
+            r#"{"stopReason":"end_turn","usage":{"n":1e400},"_meta":{"rejoin":{"messageId":"msg_1"},"a":1.0}}"#
+        );
+        assert_eq!(
+            repeated(ProtocolVersion::V2, "msg_1", &Phase::Running),
+            r#"{"messageId":"msg_1","_meta":{"rejoin":{"state":{"state":"running"}}}}"#
+        );
+    }
 
     #[test]
     fn the_engines_members_stay_verbatim_beside_ours() {

@@ -157,7 +157,7 @@ impl Delivery<'_> {
             prompt: prompt.clone(),
             by,
             turn: session.map_or(0, |session| session.summary.prompts),
-            start: self.owner.last_appended().start,
+            start: session.map_or(0, |session| session.prompt_at),
         }
     }
 

@@ -378,7 +378,11 @@ impl Front {
 
     /// Answers a request of the client: what is sent from now on follows the answer.
     fn answer(&mut self, reply: Reply, result: Result<Done, Refusal>, note: AnswerNote) {
-        let is_accepted = matches!(result, Ok(Done::Accepted(_)));
+        let is_accepted = match &result {
+            Ok(Done::Accepted(_)) => true,
+            Ok(Done::Repeated { phase, .. }) => !phase.is_idle(),
+            _ => false,
+        };
         let busy = reply.send(result.map(|done| note.answer(done)));
         if is_accepted {
             self.guards.accepted = Some(busy);

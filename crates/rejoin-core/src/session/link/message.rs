@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::engine::ClientCapabilities;
 use crate::record::header::Implementation;
 use crate::record::metadata::MetadataChange;
+use crate::record::prompt_keys::idempotency_key;
 use crate::session::outcome::{Done, Refusal};
 use crate::session::request::{AnswerDue, Request};
 
@@ -159,6 +160,11 @@ impl<R> Route<R> {
 }
 
 impl Passed {
+    /// Whether it may be served again: a prompt with an idempotency key is not run twice.
+    pub fn has_key(&self) -> bool {
+        matches!(self, Self::Prompt { params, .. } if idempotency_key(params).is_some())
+    }
+
     /// The request that the owner serves.
     pub fn request<R>(self, reply: R) -> Request<R> {
         match self {

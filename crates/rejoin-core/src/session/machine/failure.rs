@@ -19,13 +19,22 @@ impl<R> Machine<R> {
             Purpose::Open if self.lifecycle.was_open() => self.not_opened(refusal, None),
             // Another process must not find the lock taken.
             Purpose::Open => self.not_opened(refusal, Some(CloseReason::Closed)),
+            Purpose::FindKey => {
+                let sought = self.sought.take();
+                let answer = sought.map(|sought| sought.failed(refusal));
+                answer.into_iter().collect()
+            }
             Purpose::Prompt => {
                 // If the prompt was to be answered in this batch, it has been.
-                let answer = self.turns.undo().and_then(|turn| {
+                let mut batch = Vec::new();
+                if let Some(turn) = self.turns.undo() {
                     let result = turn.failed(&refusal).map(Done::Stopped);
-                    Some(Effect::Answer(turn.reply?, result))
-                });
-                answer.into_iter().chain(self.stop_turns(refusal)).collect()
+                    let repeats = turn.repeats.into_iter().map(|(_, reply)| reply);
+                    let replies = turn.reply.into_iter().chain(repeats);
+                    batch.extend(replies.map(|reply| Effect::Answer(reply, result.clone())));
+                }
+                batch.extend(self.stop_turns(refusal));
+                batch
             }
             Purpose::Call => {
                 // The request was answered with the failure.

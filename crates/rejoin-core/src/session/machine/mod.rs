@@ -15,6 +15,7 @@ mod failure;
 mod lifecycle;
 mod passes;
 mod prompts;
+mod repeats;
 mod reports;
 mod turns;
 
@@ -33,7 +34,7 @@ use super::request::Request;
 use lifecycle::{AttachRequest, Lifecycle, Opened};
 use passes::Passes;
 use reports::Reports;
-use turns::{Turns, WaitingPrompt};
+use turns::{SoughtPrompt, Turns, WaitingPrompt};
 
 pub(super) use client_requests::{is_setting, withdrawn_outcome};
 
@@ -56,6 +57,7 @@ pub struct Machine<R> {
     queue: VecDeque<Request<R>>,
     /// Prompts that wait for the turns in front of them.
     prompts: VecDeque<WaitingPrompt<R>>,
+    sought: Option<SoughtPrompt<R>>,
     purpose: Purpose,
 }
 
@@ -68,6 +70,8 @@ enum Purpose {
     Create,
     /// To open the session for a load or resume.
     Open,
+    /// To find out whether a prompt was logged before.
+    FindKey,
     /// To begin a turn.
     Prompt,
     /// To have the engine serve a request.
@@ -106,6 +110,7 @@ impl<R> Machine<R> {
             calls: 0,
             queue: VecDeque::new(),
             prompts: VecDeque::new(),
+            sought: None,
             purpose: Purpose::None,
         }
     }
@@ -195,6 +200,11 @@ impl<R> Machine<R> {
             Purpose::Delete => {
                 self.lifecycle = Lifecycle::Closed;
                 self.imported = false;
+            }
+            Purpose::FindKey => {
+                if let Some(batch) = self.key_was_sought() {
+                    return Some(batch);
+                }
             }
             _ => {}
         }

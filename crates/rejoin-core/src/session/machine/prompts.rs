@@ -2,10 +2,12 @@
 //! holds those that may wait, and withdraws those that are not logged yet.
 
 use crate::engine::{Block, Prompt, PromptEnd, StopReason};
+use crate::record::prompt_keys::idempotency_key;
 use crate::record::{Kind, OpenTurns};
 use crate::store::CALL_INTERRUPTED;
 
-use super::turns::{TurnStop, WaitingPrompt};
+use super::repeats::repeated;
+use super::turns::{InLog, Turn, TurnStop, WaitingPrompt};
 use super::{Machine, Purpose};
 use crate::session::effect::{Batch, Effect, Notification, Work, end_of};
 use crate::session::outcome::{Done, Refusal};
@@ -43,6 +45,10 @@ impl<R> Machine<R> {
             let refused = Effect::Answer(prompt.reply, Err(Refusal::NotOpen));
             return vec![Effect::Check, refused];
         }
+        if let InLog::Unknown(key) = &prompt.known {
+            let key = key.clone();
+            return self.find_key(prompt, key, false);
+        }
         let is_next = self.prompts.is_empty();
         if is_next && (self.turns.is_empty() || self.may_overlap(prompt.due)) {
             if self.turns.len() < OVERLAPPING {
@@ -50,7 +56,10 @@ impl<R> Machine<R> {
             }
             return vec![in_progress(prompt.reply)];
         }
+        let key = idempotency_key(&prompt.params);
+        let is_repeat = key.is_some_and(|key| self.waits_for(&key));
         let holds = match prompt.due {
+            _ if is_repeat => true,
             AnswerDue::Logged => true,
             AnswerDue::TurnEnds if self.overlaps => true,
             // After a cancellation one prompt may wait. A second one is refused, even if the
@@ -61,7 +70,7 @@ impl<R> Machine<R> {
             }
         };
         if holds && self.held_bytes() + prompt.params.len() <= HELD {
-            self.prompts.push_back(prompt);
+            self.prompts.push_back(prompt.waiting());
             return Vec::new();
         }
         vec![in_progress(prompt.reply)]
@@ -93,49 +102,82 @@ impl<R> Machine<R> {
             return None;
         }
         let prompt = self.prompts.pop_front()?;
-        Some(if prompt.cancelled {
-            self.skip(prompt)
+        Some(if let InLog::Unknown(key) = &prompt.known {
+            let key = key.clone();
+            self.find_key(prompt, key, true)
         } else {
-            self.begin(prompt)
+            self.begin_or_skip(prompt)
         })
     }
 
+    /// Begins a prompt that has waited, unless it was cancelled meanwhile.
+    pub(super) fn begin_or_skip(&mut self, prompt: WaitingPrompt<R>) -> Batch<R> {
+        if prompt.cancelled {
+            self.skip(prompt)
+        } else {
+            self.begin(prompt)
+        }
+    }
+
     fn begin(&mut self, prompt: WaitingPrompt<R>) -> Batch<R> {
-        self.purpose = Purpose::Prompt;
-        let mut batch = self.log_prompt(&prompt);
+        let key = idempotency_key(&prompt.params);
+        let is_keyed = key.is_some();
+        let repeats = key.map(|key| self.take_repeats(&key)).unwrap_or_default();
         let WaitingPrompt {
             reply,
             due,
             message_id,
             params,
+            known,
             ..
         } = prompt;
-        let prompt = Prompt { message_id, params };
+        let (prompt, is_new) = match known {
+            InLog::Recorded(prompt) => (prompt, false),
+            _ => (Prompt { message_id, params }, true),
+        };
+        let mut batch = self.log_prompt(is_new.then_some(&prompt));
         let message_id = prompt.message_id.clone();
         let reply = match due {
             AnswerDue::TurnEnds => Some(reply),
-            AnswerDue::Logged => {
+            AnswerDue::Logged if is_new => {
                 let accepted = Done::Accepted(message_id.clone());
                 batch.push(Effect::Answer(reply, Ok(accepted)));
                 batch.push(Effect::Notify(Notification::UserMessage(prompt.clone())));
+                None
+            }
+            AnswerDue::Logged => {
+                batch.push(repeated(reply, &message_id, Phase::Running));
                 None
             }
         };
         if self.turns.is_empty() && !self.reports.are_due {
             batch.push(Effect::state(Phase::Running));
         }
-        self.turns.begin(message_id, reply);
+        self.purpose = Purpose::Prompt;
+        self.turns.begin(message_id.clone(), reply);
+        batch.extend(
+            repeats
+                .into_iter()
+                .filter_map(|repeat| self.join(&message_id, repeat)),
+        );
+        if is_keyed {
+            // Synced, since a prompt that the engine may have got must not be taken for a new one.
+            batch.push(Effect::synced(Kind::Begin, Some(&message_id), "{}"));
+        }
         batch.push(Effect::Begin(prompt));
         batch
     }
 
-    fn log_prompt(&self, prompt: &WaitingPrompt<R>) -> Batch<R> {
-        let record = Effect::record(Kind::Prompt, Some(&prompt.message_id), &prompt.params);
+    /// Makes the log ready for a turn, and appends its prompt if that is new.
+    fn log_prompt(&self, prompt: Option<&Prompt>) -> Batch<R> {
         // While a turn runs, the log is claimed; recovery would close that turn.
         let claim = self.turns.is_empty().then_some(Effect::Claim);
+        let record = prompt
+            .map(|prompt| Effect::record(Kind::Prompt, Some(&prompt.message_id), &prompt.params));
         claim
             .into_iter()
-            .chain([Effect::RecordWorkspaceChange, record])
+            .chain([Effect::RecordWorkspaceChange])
+            .chain(record)
             .collect()
     }
 
@@ -143,18 +185,27 @@ impl<R> Machine<R> {
     /// logged; the engine never gets it.
     fn skip(&mut self, prompt: WaitingPrompt<R>) -> Batch<R> {
         let ended = PromptEnd::Because(StopReason::Cancelled);
-        let mut batch = self.log_prompt(&prompt);
+        let key = idempotency_key(&prompt.params);
+        let repeats = key.map(|key| self.take_repeats(&key)).unwrap_or_default();
         let WaitingPrompt {
             reply,
             message_id,
             params,
+            known,
             ..
         } = prompt;
-        let id = (!self.turns.is_empty()).then_some(&*message_id);
-        let end = Effect::synced(Kind::End, id, &ended.result());
-        batch.push(Effect::Skip(Prompt { message_id, params }));
-        batch.push(end);
-        batch.push(Effect::Answer(reply, Ok(Done::Stopped(ended))));
+        let mut batch = Vec::new();
+        if !matches!(known, InLog::Recorded(_)) {
+            let prompt = Prompt { message_id, params };
+            batch = self.log_prompt(Some(&prompt));
+            let id = (!self.turns.is_empty()).then_some(&*prompt.message_id);
+            let end = Effect::synced(Kind::End, id, &ended.result());
+            batch.push(Effect::Skip(prompt.clone()));
+            batch.push(end);
+        }
+        let repeats = repeats.into_iter().map(|repeat| repeat.reply);
+        let replies = [reply].into_iter().chain(repeats);
+        batch.extend(replies.map(|reply| Effect::Answer(reply, Ok(Done::Stopped(ended.clone())))));
         batch
     }
 
@@ -176,7 +227,7 @@ impl<R> Machine<R> {
                     recovery.push(Effect::RetryRecovery);
                 }
             }
-            return self.end(turn.reply, result, end, recovery);
+            return self.end(turn, result, end, recovery);
         }
         // A client that has cancelled gets that answer, whatever the engine returned, unless the
         // engine reports the end itself. The end of the process is no cancellation.
@@ -218,18 +269,33 @@ impl<R> Machine<R> {
             _ => Phase::Idle(Some(end)),
         };
         let result = result.map(Done::Stopped);
-        self.end(turn.reply, result, end, batch)
+        self.end(turn, result, end, batch)
     }
 
     /// Reports the end of a turn to the client.
     fn end(
         &mut self,
-        reply: Option<R>,
+        turn: Turn<R>,
         result: Result<Done, Refusal>,
         end: Phase,
         mut batch: Batch<R>,
     ) -> Batch<R> {
+        let Turn {
+            message_id,
+            reply,
+            repeats,
+            ..
+        } = turn;
+        let repeated = match &result {
+            Ok(Done::Stopped(ended)) => {
+                let phase = Phase::Idle(Some(ended.result()));
+                Ok(Done::Repeated { message_id, phase })
+            }
+            result => result.clone(),
+        };
         batch.extend(reply.map(|reply| Effect::Answer(reply, result)));
+        let repeats = repeats.into_iter().map(|(_, reply)| reply);
+        batch.extend(repeats.map(|reply| Effect::Answer(reply, repeated.clone())));
         batch.extend(self.notify_end(end));
         batch
     }
@@ -311,6 +377,9 @@ impl<R> Machine<R> {
 
     /// The client cancels the request of one prompt.
     pub(super) fn withdraw_prompt(&mut self, message_id: &str) -> Batch<R> {
+        if let Some(reply) = self.turns.take_repeat(message_id) {
+            return vec![Effect::Answer(reply, Err(Refusal::Cancelled))];
+        }
         let withdrawn = self.withdraw_prompts(|prompt, _| prompt == message_id);
         if !withdrawn.is_empty() || !self.turns.is_unanswered(message_id) {
             return withdrawn;

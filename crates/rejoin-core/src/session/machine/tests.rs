@@ -126,6 +126,7 @@ pub(in crate::session) fn words(batch: Batch<&'static str>) -> String {
         Effect::Pass(route) => format!("pass {route:?}"),
         Effect::Check => "check".to_owned(),
         Effect::Claim => "claim".to_owned(),
+        Effect::FindKey { key, .. } => format!("find {key}"),
         Effect::RetryRecovery => "recover".to_owned(),
         Effect::RecordWorkspaceChange => "workspace".to_owned(),
         Effect::Append(block, sync) => {

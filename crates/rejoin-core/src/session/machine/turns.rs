@@ -2,12 +2,14 @@
 
 use std::mem;
 
-use crate::engine::PromptEnd;
+use crate::engine::{Prompt, PromptEnd};
 use crate::json;
 use crate::protocol::UpdateKind;
 use crate::record::open_calls::OpenCalls;
+use crate::record::prompt_keys::idempotency_key;
+use crate::session::effect::Effect;
 use crate::session::outcome::Refusal;
-use crate::session::request::{AnswerDue, ClientResponse};
+use crate::session::request::{AnswerDue, ClientResponse, RecordedPrompt};
 
 /// A prompt that is being answered.
 #[derive(Debug)]
@@ -17,6 +19,9 @@ pub(super) struct Turn<R> {
     /// The reply that the turn's end is sent to. `None` if the prompt was answered when it was
     /// logged.
     pub(super) reply: Option<R>,
+    /// The replies to repetitions of the prompt that are answered at the turn's end, by the message ids
+    /// that these came with.
+    pub(super) repeats: Vec<(String, R)>,
     /// The reason why the turn was asked to stop, if it was.
     pub(super) stop: Option<TurnStop>,
     /// Whether another turn ran at the same time, so that its end must name its prompt.
@@ -111,9 +116,25 @@ impl<R> Turns<R> {
         self.running.push(Turn {
             message_id,
             reply,
+            repeats: Vec::new(),
             stop: None,
             overlaps,
         });
+    }
+
+    /// The running turn of this prompt.
+    pub(super) fn find(&mut self, message_id: &str) -> Option<&mut Turn<R>> {
+        let mut running = self.running.iter_mut();
+        running.find(|turn| turn.message_id == message_id)
+    }
+
+    /// Takes the reply to the repetition of a prompt that came with this message id.
+    pub(super) fn take_repeat(&mut self, message_id: &str) -> Option<R> {
+        self.running.iter_mut().find_map(|turn| {
+            let mut repeats = turn.repeats.iter();
+            let place = repeats.position(|(id, _)| id == message_id)?;
+            Some(turn.repeats.remove(place).1)
+        })
     }
 
     /// Removes the turn of this prompt.
@@ -209,11 +230,25 @@ pub(super) struct WaitingPrompt<R> {
     pub(super) cancelled: bool,
     /// Whether another client has sent it than the one whose loads the machine serves.
     pub(super) of_other: bool,
+    /// Whether the log has it.
+    pub(super) known: InLog,
+}
+
+/// The state of a prompt in the log.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum InLog {
+    /// Not known yet: the prompt has this idempotency key, which is looked for before it begins.
+    Unknown(String),
+    /// Not there.
+    New,
+    /// Logged under this message id, with these parameters, and got by no engine.
+    Recorded(Prompt),
 }
 
 impl<R> WaitingPrompt<R> {
     pub(super) fn new(reply: R, due: AnswerDue, message_id: String, params: String) -> Self {
         Self {
+            known: InLog::of(&params),
             reply,
             due,
             message_id,
@@ -221,5 +256,35 @@ impl<R> WaitingPrompt<R> {
             cancelled: false,
             of_other: false,
         }
+    }
+
+    /// What the log has of it may change while it waits.
+    pub(super) fn waiting(self) -> Self {
+        let known = InLog::of(&self.params);
+        Self { known, ..self }
+    }
+}
+
+impl InLog {
+    /// Of a prompt that has just come, with these parameters.
+    fn of(params: &str) -> Self {
+        idempotency_key(params).map_or(Self::New, Self::Unknown)
+    }
+}
+
+/// A prompt whose key is looked for in the log.
+#[derive(Debug)]
+pub(super) struct SoughtPrompt<R> {
+    pub(super) prompt: WaitingPrompt<R>,
+    /// Whether it has waited for the turns in front of it, and can begin now.
+    pub(super) was_waiting: bool,
+    /// The prompt that the log has under the key.
+    pub(super) found: Option<RecordedPrompt>,
+}
+
+impl<R> SoughtPrompt<R> {
+    /// The answer if the log cannot be read, or not be appended to.
+    pub(super) fn failed(self, refusal: Refusal) -> Effect<R> {
+        Effect::Answer(self.prompt.reply, Err(refusal))
     }
 }

@@ -144,6 +144,13 @@ impl Fronts {
         self.prompters.insert(message_id.to_owned(), prompter);
     }
 
+    /// A prompt that has come with one message id is logged under another one.
+    pub(super) fn renamed(&mut self, from: &str, to: &str) {
+        if let Some(prompter) = self.prompters.remove(from) {
+            self.prompters.insert(to.to_owned(), prompter);
+        }
+    }
+
     /// Whether the client of a prompt is in another task; then when it is answered.
     pub(in crate::session) fn prompted_elsewhere(&self, message_id: &str) -> Option<AnswerDue> {
         let prompter = self.prompters.get(message_id)?;

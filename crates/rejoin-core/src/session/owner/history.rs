@@ -95,11 +95,22 @@ impl SessionHistory {
     pub(in crate::session) fn begin(&self, offset: Option<u64>, prompt: &Prompt) {
         let mut state = self.lock();
         state.interrupted = false;
-        let position = state.prompts.len();
+        let known = offset.and_then(|offset| state.position(offset));
+        let position = known.unwrap_or(state.prompts.len());
         state.running.push((position, prompt.message_id.clone()));
-        state
-            .prompts
-            .push(offset.map_or_else(|| Known::Here(prompt.clone()), Known::At));
+        if known.is_none() {
+            state
+                .prompts
+                .push(offset.map_or_else(|| Known::Here(prompt.clone()), Known::At));
+        }
+    }
+
+    /// The prompt whose record in the log begins at `offset`.
+    pub(in crate::session) fn recorded(&self, offset: u64) -> Result<Prompt, HistoryError> {
+        crate::sys::blocking(|| self.read(offset)).map_err(|reason| HistoryError {
+            what: "a prompt".to_owned(),
+            reason,
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -125,6 +136,16 @@ impl SessionHistory {
 }
 
 impl State {
+    /// The place of the prompt whose record begins at `offset`, if that was there before.
+    fn position(&self, offset: u64) -> Option<usize> {
+        let last = self.prompts.last();
+        if !matches!(last, Some(Known::At(last)) if *last >= offset) {
+            return None;
+        }
+        let mut prompts = self.prompts.iter();
+        prompts.rposition(|known| matches!(known, Known::At(at) if *at == offset))
+    }
+
     /// How many prompts the engine sees.
     fn visible(&self) -> usize {
         let first = self.running.first().map(|(position, _)| *position);

@@ -3,10 +3,13 @@
 
 use crate::history::metadata::is_change;
 use crate::index::first_title;
+use crate::json;
+use crate::protocol::meta::CLIENT;
 use crate::record::metadata::{MetadataChange, system_prompt_record};
+use crate::record::open_turns::is_interrupted;
 use crate::record::{AgentSessionId, Kind, snapshot_of};
 use crate::session::outcome::{Elsewhere, Refusal};
-use crate::session::request::Updates;
+use crate::session::request::{RecordedPrompt, RecordedState, Updates};
 use crate::store::{Appended, OpenedLog, Scan, StoreError, Sync};
 use crate::sys::blocking;
 
@@ -52,6 +55,43 @@ impl Owner {
     }
 }
 
+impl Owner {
+    /// The prompt that the log has under an idempotency key. `message_id` is that of the prompt that has
+    /// come with the key.
+    pub(in crate::session) fn find_key(
+        &mut self,
+        key: &str,
+        message_id: &str,
+    ) -> Result<Option<RecordedPrompt>, Refusal> {
+        let Some(session) = &mut self.session else {
+            return Err(Refusal::NotOpen);
+        };
+        let Some(found) = session.keys.find(key).cloned() else {
+            return Ok(None);
+        };
+        let state = match found.end {
+            None => RecordedState::Open,
+            Some(end) if found.has_begun || !is_interrupted(&end) => RecordedState::Ended(end),
+            Some(_) => {
+                let recorded = session.history.recorded(found.offset);
+                let recorded = recorded.map_err(|error| Refusal::Storage(error.to_string()))?;
+                session.prompt_at = found.offset;
+                let params = json::with_members(&recorded.params, &[CLIENT], &[]);
+                RecordedState::NotBegun(params)
+            }
+        };
+        if let RecordedState::NotBegun(_) = state {
+            self.fronts.renamed(message_id, &found.message_id);
+        } else {
+            self.fronts.forget(message_id);
+        }
+        Ok(Some(RecordedPrompt {
+            message_id: found.message_id,
+            state,
+        }))
+    }
+}
+
 impl OpenSession {
     /// Appends the end of a turn, and before it a title, if the session has none by now.
     fn append_end(
@@ -80,6 +120,7 @@ impl OpenSession {
             let at = self.deps.library.sys.clock.now();
             for (kind, id, payload) in records {
                 self.history.note(kind, payload);
+                self.keys.note(kind, id, payload, 0);
                 self.summary.apply(kind, id, &at, payload);
             }
             return Ok(());
@@ -289,6 +330,9 @@ impl OpenSession {
             Refusal::from(error)
         })?;
         self.note_appended(before, &appended);
+        if records.clone().next().is_some_and(is_prompt) {
+            self.prompt_at = before;
+        }
         let is_activity = |(kind, _, payload): RecordParts<'a>| {
             kind.is_activity() && snapshot_of(kind, payload).is_none()
         };
@@ -328,6 +372,7 @@ impl OpenSession {
                 continue;
             }
             self.history.note(kind, payload);
+            self.keys.note(kind, id, payload, self.last_appended.start);
             let changed = self.summary.apply(kind, id, &appended.at, payload);
             self.has_new_alias |= changed && kind == Kind::AgentSessionId;
             self.has_reported_aliases |=

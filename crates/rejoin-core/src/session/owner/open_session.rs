@@ -13,6 +13,7 @@ use crate::engine::{
     Opening, Outlet, SessionConfig, begun,
 };
 use crate::index::Summary;
+use crate::record::PromptKeys;
 use crate::record::header::Workspace;
 use crate::store::{DamageReport, Log, Scan, StoreError};
 use crate::sys::{SessionId, Timestamp};
@@ -56,6 +57,10 @@ pub(in crate::session) struct OpenSession {
     pub(super) has_new_alias: bool,
     /// Whether the agent has just reported ids of its own, without those that only we know.
     pub(super) has_reported_aliases: bool,
+    /// The prompts that have idempotency keys.
+    pub(super) keys: PromptKeys,
+    /// Where the record of the prompt that begins next, or has begun last, is in the log, in bytes.
+    pub(in crate::session) prompt_at: u64,
     /// The part of the log that was appended last, in bytes.
     pub(super) last_appended: Range<u64>,
     /// What became of the log since the front of this task was last notified of it.
@@ -146,6 +151,8 @@ impl OpenSession {
             has_new_alias: false,
             has_reported_aliases: false,
             active_at: None,
+            keys: PromptKeys::default(),
+            prompt_at: 0,
             last_appended: 0..0,
             changes: LogChanges::default(),
             is_replaced: false,
@@ -171,6 +178,7 @@ impl OpenSession {
     pub(super) fn read(&mut self, scan: Scan) {
         self.history.reset(&scan);
         self.summary = Summary::of(&scan);
+        self.keys = scan.keys;
         self.client_title = scan.titles.set().map(str::to_owned);
         self.recorded = scan.workspace;
         self.damage = scan.damage.into();
@@ -261,9 +269,9 @@ impl OpenSession {
         }
     }
 
-    /// Where the prompt that was just appended begins, in bytes, if there is a log.
+    /// Where the record of the prompt that begins is, in bytes, if there is a log.
     pub(super) fn prompt_offset(&self) -> Option<u64> {
-        matches!(self.log, LogAccess::Own(_)).then_some(self.last_appended.start)
+        matches!(self.log, LogAccess::Own(_)).then_some(self.prompt_at)
     }
 
     /// Where the log ends, in bytes, if this process has it locked.

@@ -616,7 +616,6 @@ impl SessionTask {
     /// Serves the requests that the owner has not answered, or answers that it has ended.
     async fn answer_unanswered(&mut self) -> Batch<Reply> {
         self.machine.pass_on(self.other.link.is_some());
-        let mut batch = Vec::new();
         let mut is_there = None;
         for unanswered in mem::take(&mut self.other.unanswered) {
             let Unanswered {
@@ -629,11 +628,13 @@ impl SessionTask {
                 self.answer_cancelled(reply, passed, is_withdrawn).await;
                 continue;
             }
-            if self.may_repeat(&passed) {
+            if self.may_repeat(&passed) || self.is_served() && passed.has_key() {
                 if matches!(passed, Passed::Prompt { .. }) {
                     self.machine.passed_prompt_answered();
                 }
-                batch.extend(self.machine.request(passed.request(reply)));
+                // What follows is served after it.
+                let served = self.machine.request(passed.request(reply));
+                self.perform(served).await;
                 continue;
             }
             let is_there =
@@ -641,7 +642,7 @@ impl SessionTask {
             let refusal = self.refusal_of_unanswered(is_there);
             self.answer_passed(reply, Err(refusal), &passed).await;
         }
-        batch
+        Vec::new()
     }
 
     /// The refusal of a request that the owner will not answer.
@@ -701,13 +702,18 @@ impl SessionTask {
         Refusal::InUse { message, holder }
     }
 
-    /// Whether a request that the owner has not answered can be served as if it had not been sent:
-    /// nothing of it is in the log, or it only sets something.
-    fn may_repeat(&self, passed: &Passed) -> bool {
+    /// Whether requests that the owner has not answered can be served, here or by the next owner.
+    fn is_served(&self) -> bool {
         let session = self.owner.session.as_ref();
         let owns = session.is_some_and(|session| matches!(session.log, LogAccess::Own(_)));
         let is_served = owns || self.other.link.is_some();
-        if self.other.has_left || !self.machine.is_settled() || !is_served {
+        is_served && !self.other.has_left && self.machine.is_settled()
+    }
+
+    /// Whether a request that the owner has not answered can be served as if it had not been sent:
+    /// nothing of it is in the log, or it only sets something.
+    fn may_repeat(&self, passed: &Passed) -> bool {
+        if !self.is_served() {
             return false;
         }
         match passed {

@@ -106,6 +106,11 @@ impl SessionTask {
             Effect::Open(config) => return self.open(config).await,
             Effect::Check => return self.deps.library.check(&self.owner.id),
             Effect::Claim => return self.delivery().claim().await,
+            Effect::FindKey { key, message_id } => {
+                if let Some(found) = self.owner.find_key(&key, &message_id)? {
+                    self.machine.key_found(found);
+                }
+            }
             Effect::RecordWorkspaceChange => {
                 let session = self.owner.session.as_mut();
                 return session.map_or(Ok(()), OpenSession::record_workspace_change);

@@ -12,6 +12,7 @@ use crate::json::{string_member, text_member, with_string};
 use crate::protocol::method;
 use crate::record::Kind;
 use crate::record::metadata::SYSTEM_PROMPT;
+use crate::record::prompt_keys::without_key;
 use crate::sys::{Ids, lock};
 
 use super::hand_over::{self, HandOver};
@@ -92,7 +93,10 @@ impl LiveSession {
     pub(super) fn prompt(&self, prompt: &Prompt, context: Option<&str>) -> SentPrompt {
         let message_id = prompt.message_id.clone();
         let (is_end, decided) = oneshot::channel();
-        let own = prompt.params.as_str();
+        // Version 1 does not have the member.
+        let keyless = (!self.connection.is_native()).then(|| without_key(&prompt.params));
+        let own = keyless.flatten();
+        let own = own.as_deref().unwrap_or(&prompt.params);
         let (decided, sent, report) = if self.connection.is_native() {
             let (sender, report) = oneshot::channel();
             let sent = SentTurn {
