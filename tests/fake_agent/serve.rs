@@ -351,6 +351,15 @@ impl Agent {
                 let options = self.config(&session);
                 return Ok(format!(r#"{{"configOptions":{options}}}"#));
             }
+            "session/options" => {
+                let known = self.memory().sessions.get(id).cloned();
+                let session = match known {
+                    Some(session) => session,
+                    None if id.is_empty() => Session::new(&params.cwd),
+                    None => return Err(Refusal::new(-32002, "Resource not found")),
+                };
+                return Ok(format!(r#"{{"configOptions":{}}}"#, self.config(&session)));
+            }
             "_echo" => return Ok(text.to_owned()),
             "_fail" => {
                 return Err(Refusal {

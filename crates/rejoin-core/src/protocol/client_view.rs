@@ -8,7 +8,9 @@ use crate::json::{self, Members};
 
 use super::ProtocolVersion;
 use super::error::METHOD_NOT_FOUND;
-use super::method::{REQUEST_PERMISSION, SESSION_SET_CONFIG_OPTION, SESSION_SET_MODE};
+use super::method::{
+    REQUEST_PERMISSION, SESSION_OPTIONS, SESSION_SET_CONFIG_OPTION, SESSION_SET_MODE,
+};
 use super::v2::{self, V2View};
 
 /// A request of the client as the engine gets it.
@@ -151,6 +153,10 @@ impl ClientView {
 
     /// Converts the engine's result of such a request. `mode` is the mode that was set.
     pub fn call_result(&mut self, method: &str, mode: Option<&str>, result: String) -> String {
+        if method == SESSION_OPTIONS && self.updates.is_some() && !self.is_native {
+            // The options of a start need not be the present ones.
+            return v2::answer(&result, None);
+        }
         let has_options = mode.is_some()
             || method == SESSION_SET_CONFIG_OPTION
                 && json::text_member(&result, "configOptions").is_some();

@@ -53,6 +53,8 @@ pub const SESSION_SET_MODE: &str = "session/set_mode";
 pub const SESSION_SET_MODEL: &str = "session/set_model";
 /// Changes a config option of a session.
 pub const SESSION_SET_CONFIG_OPTION: &str = "session/set_config_option";
+/// Says with which options a session would start; unstable.
+pub const SESSION_OPTIONS: &str = "session/options";
 /// Copies a session; unstable.
 pub const SESSION_FORK: &str = "session/fork";
 /// Reads the history of a session; an extension.
@@ -102,11 +104,12 @@ pub const TERMINAL_KILL: &str = "terminal/kill";
 pub const TERMINAL_RELEASE: &str = "terminal/release";
 
 /// Methods that answer for a session that is not found with the protocol's code for any resource.
-pub const NOT_FOUND_AS_RESOURCE: [&str; 7] = [
+pub const NOT_FOUND_AS_RESOURCE: [&str; 8] = [
     SESSION_ARCHIVE,
     SESSION_UNARCHIVE,
     SESSION_SET_TITLE,
     SESSION_STATUS,
+    SESSION_OPTIONS,
     INDEX_ARCHIVE,
     INDEX_RENAME,
     INDEX_UNARCHIVE,

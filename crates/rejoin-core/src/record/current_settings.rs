@@ -31,6 +31,12 @@ impl CurrentSettings {
             let answer = json::text_member(payload, "answer");
             let answer = answer.filter(|answer| answer.len() <= LONGEST);
             self.answer = answer.map(v1::answer_of);
+            if let Some(answer) = &self.answer {
+                // An answer has the values of its time.
+                let has = |name| json::text_member(answer, name).is_some();
+                self.mode.take_if(|_| has("modes"));
+                self.options.take_if(|_| has("configOptions"));
+            }
         }
         let agent = match kind {
             Kind::Session => "engine",

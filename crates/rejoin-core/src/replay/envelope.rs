@@ -139,6 +139,11 @@ impl EnvelopeWriter {
         envelope
     }
 
+    /// Whether it is the envelope for updates that have the form of version 2.
+    pub(super) fn is_version_2(&self) -> bool {
+        self.head.starts_with(HEAD_V2)
+    }
+
     /// From now on, lines belong to this turn.
     pub(super) fn set_turn(&mut self, turn: u64) {
         self.after_time = format!("\",\"turn\":{turn}").into_bytes();

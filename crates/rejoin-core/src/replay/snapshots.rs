@@ -5,7 +5,7 @@
 //! info may leave out members that have not changed, so members of an earlier one are added to the
 //! last.
 
-use crate::json;
+use crate::json::{self, Members};
 use crate::protocol::UpdateKind;
 use crate::protocol::update;
 
@@ -73,12 +73,20 @@ impl Snapshots {
     }
 
     /// Writes to `out` the update of this name, completed with the members of the held one that are
-    /// still valid. Returns false, with nothing written, if there is nothing to add.
-    pub(super) fn complete(&self, name: &[u8], update: &[u8], out: &mut Vec<u8>) -> bool {
-        name == UpdateKind::SessionInfo.name().as_bytes() && self.add_older(update, out).is_some()
+    /// still valid. In version 2 its `_meta` changes single keys of the held one's. Returns false, with
+    /// nothing written, if there is nothing to add.
+    pub(super) fn complete(
+        &self,
+        name: &[u8],
+        update: &[u8],
+        is_version_2: bool,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        name == UpdateKind::SessionInfo.name().as_bytes()
+            && self.add_older(update, is_version_2, out).is_some()
     }
 
-    fn add_older(&self, update: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    fn add_older(&self, update: &[u8], is_version_2: bool, out: &mut Vec<u8>) -> Option<()> {
         let name = UpdateKind::SessionInfo.name().as_bytes();
         let held = self.held.iter().find(|held| held.name == name)?;
         let params = json::member(&held.line, 0, "params")?;
@@ -86,6 +94,11 @@ impl Snapshots {
         let older = &held.line[older];
         // An older update that was truncated to a placeholder has no name.
         memchr::memmem::find(older, name)?;
+        let patched = is_version_2
+            .then(|| with_older_meta(update, older))
+            .flatten();
+        let is_patched = patched.is_some();
+        let update = patched.as_deref().unwrap_or(update);
         let mut known = json::members(update, 0)?;
         while known.member().is_some() {}
         let close = known.end()? - 1;
@@ -102,7 +115,7 @@ impl Snapshots {
                 out.extend_from_slice(&older[member.key.start - 1..member.value.end]);
             }
         }
-        if out.len() == before {
+        if out.len() == before && !is_patched {
             out.truncate(start);
             return None;
         }
@@ -120,6 +133,28 @@ impl Snapshots {
         }
         cut
     }
+}
+
+/// An update whose `_meta` is a patch by its keys, with those of an older one; a key with `null` is
+/// removed. `None` if not both have an object there.
+fn with_older_meta(update: &[u8], older: &[u8]) -> Option<Vec<u8>> {
+    let meta = |update: &[u8]| {
+        let range = json::member(update, 0, "_meta")?;
+        let text = std::str::from_utf8(&update[range.clone()]).ok()?;
+        text.starts_with('{').then(|| (range, text.to_owned()))
+    };
+    let (place, patch) = meta(update)?;
+    let (_, older) = meta(older)?;
+    let merged = Members::of(&older).overlaid(Members::of(&patch)).text();
+    let merged = json::remade(&merged, |_, value| (value != "null").then(|| value.into()));
+    Some(
+        [
+            &update[..place.start],
+            merged.as_bytes(),
+            &update[place.end..],
+        ]
+        .concat(),
+    )
 }
 
 /// The position of a kind of snapshot in the order of sending. Unknown kinds come last.
@@ -163,13 +198,16 @@ impl Replay {
 
     /// Holds a snapshot as the line that will be sent.
     pub(super) fn hold(&mut self, name: &[u8], at: &str, update: &[u8], params: Option<&[u8]>) {
+        let is_version_2 = self.envelope.is_version_2();
         let mut out = std::mem::take(&mut self.held);
         if let Some(mut line) = self.envelope.line(at, update, params, &mut out) {
             self.scratch.clear();
-            if self
-                .snapshots
-                .complete(name, &out[line.update.clone()], &mut self.scratch)
-            {
+            if self.snapshots.complete(
+                name,
+                &out[line.update.clone()],
+                is_version_2,
+                &mut self.scratch,
+            ) {
                 put_instead(&mut self.scratch, &mut line, &mut out);
             }
             let cut = self.part_or_cut(&line, at, &mut out);

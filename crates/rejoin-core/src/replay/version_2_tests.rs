@@ -151,7 +151,7 @@ fn mixed() -> impl Strategy<Value = Item> {
 fn is_history(update: &str) -> bool {
     let kind = UpdateKind::of(update.as_bytes());
     !kind.is_snapshot()
-        && kind != UpdateKind::Notice
+        && kind.class() != UpdateClass::Event
         && json::string_member(update, "sessionUpdate").as_deref() != Some("state_update")
 }
 
@@ -192,4 +192,26 @@ proptest! {
         let joined = shown(&items, Options::default());
         prop_assert_eq!(joined.matches("\"agent_message\"").count(), lines.matches("\"agent_message\"").count());
     }
+}
+
+#[test]
+fn changes_of_the_metadata_of_a_session_are_folded() {
+    let info = |members: &str| {
+        native(&format!(
+            r#"{{"sessionUpdate":"session_info_update",{members}}}"#
+        ))
+    };
+    let items = [
+        info(r#""title":"t","_meta":{"a":1e400,"x":1}"#),
+        info(r#""_meta":{"b":2,"x":null}"#),
+    ];
+    let lines = shown(&items, Options::default());
+    let merged = r#"{"sessionUpdate":"session_info_update","_meta":{"a":1e400,"b":2},"title":"t"}"#;
+    assert_eq!(updates(&lines), [merged]);
+    let cleared = [items[0].clone(), info(r#""_meta":null"#)];
+    let lines = shown(&cleared, Options::default());
+    assert_eq!(
+        updates(&lines),
+        [r#"{"sessionUpdate":"session_info_update","_meta":null,"title":"t"}"#]
+    );
 }

@@ -29,7 +29,7 @@ pub use reply::{Answer, Busy, BusyGuard, Reply};
 pub use request::{AnswerDue, Request};
 
 use crate::engine::{ClientCapabilities, Engine};
-use crate::protocol::ClientView;
+use crate::protocol::{ClientView, UpdateKind};
 use crate::record::header::Implementation;
 use crate::replay::Options;
 use crate::transport::ClientConnection;
@@ -85,6 +85,8 @@ pub struct Client {
     pub abilities: ClientCapabilities,
     /// Whether the client shows subagents: in version 1 a capability.
     pub shows_subagents: bool,
+    /// The kinds of updates for which it has not declared the capability.
+    pub hidden: Vec<UpdateKind>,
     /// Whether the client wants the session index of JetBrains' clients.
     pub has_session_index: bool,
     /// Whether the client wants to be notified that the list of a folder has changed.

@@ -20,15 +20,6 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// The state according to a log: whether a turn is open there, and the payload of its last end.
-    pub(super) fn in_log(is_in_turn: bool, last_end: Option<String>) -> Self {
-        if is_in_turn {
-            Self::Running
-        } else {
-            Self::Idle(last_end)
-        }
-    }
-
     /// The parameters of the update that reports it, without the session's id. They are not logged.
     pub fn params(&self) -> String {
         if let Self::Reported(params) = self {

@@ -11,6 +11,17 @@ pub fn workspace_params(params: &str) -> String {
         match name.as_str() {
             "replayFrom" => {}
             "mcpServers" => servers = value,
+            "configOptions" => {
+                // Version 1 does not give the type of an id.
+                let entry = |entry| {
+                    remade(entry, |name, value| {
+                        let is_id = name == "type" && value == "\"id\"";
+                        (!is_id).then(|| value.into())
+                    })
+                };
+                let entries: Vec<_> = json::text_elements(value).map(entry).collect();
+                shown = shown.raw(&name, &format!("[{}]", entries.join(",")));
+            }
             _ => shown = shown.raw(&name, value),
         }
     }

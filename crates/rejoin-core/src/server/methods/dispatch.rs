@@ -4,8 +4,8 @@ use crate::protocol::ProtocolVersion::{V1, V2};
 use crate::protocol::method::{
     AUTHENTICATE, CANCEL_REQUEST, LOGOUT, SEARCH, SESSION_ARCHIVE, SESSION_CANCEL, SESSION_CLOSE,
     SESSION_DELETE, SESSION_FORK, SESSION_GET, SESSION_LIST, SESSION_LIST_SUBSCRIBE,
-    SESSION_LIST_UNSUBSCRIBE, SESSION_LOAD, SESSION_NEW, SESSION_PROMPT, SESSION_RESUME,
-    SESSION_SET_CONFIG_OPTION, SESSION_SET_MODE, SESSION_SET_TITLE, SESSION_STATUS,
+    SESSION_LIST_UNSUBSCRIBE, SESSION_LOAD, SESSION_NEW, SESSION_OPTIONS, SESSION_PROMPT,
+    SESSION_RESUME, SESSION_SET_CONFIG_OPTION, SESSION_SET_MODE, SESSION_SET_TITLE, SESSION_STATUS,
     SESSION_UNARCHIVE, TERMINAL_CANCEL, TOOL_CALL_CANCEL,
 };
 use crate::server::error::{self, Error};
@@ -14,8 +14,8 @@ use crate::transport::IncomingRequest;
 use super::action::RequestAction;
 use super::context::ConnectionContext;
 use super::{
-    cancel, delete, fork, forward, get, list, open, prompt, search, session, session_index,
-    settings, subscribe,
+    cancel, delete, fork, forward, get, list, open, options, prompt, search, session,
+    session_index, settings, subscribe,
 };
 
 /// Serves a request. Returns at once: what takes time is done elsewhere and answered later.
@@ -58,6 +58,7 @@ fn action(context: &ConnectionContext, request: &IncomingRequest) -> Result<Requ
             session::archive(context, false, params)
         }
         (SESSION_STATUS, _) if context.offers("status") => session::status(context, params),
+        (SESSION_OPTIONS, _) => options::serve(context, request),
         (SESSION_SET_CONFIG_OPTION | TOOL_CALL_CANCEL | TERMINAL_CANCEL, V2)
             if context.is_native() =>
         {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::engine::upstream::{InitializeOutcome, Introduction, Patience, Upstream};
 use crate::engine::{ClientCapabilities, EngineError};
 use crate::json::{self, Members};
-use crate::protocol::{ClientView, ProtocolVersion, jetbrains, v2};
+use crate::protocol::{ClientView, ProtocolVersion, UpdateKind, jetbrains, v2};
 use crate::record::header::Implementation;
 use crate::server::capabilities;
 use crate::server::error::{self, Error};
@@ -178,7 +178,12 @@ pub(in crate::server) fn client(params: &str, version: ProtocolVersion) -> Clien
         ProtocolVersion::V1 => &params["clientCapabilities"],
         ProtocolVersion::V2 => &params["capabilities"],
     };
+    let lacks = |kind: &UpdateKind| {
+        let capability = kind.client_capability(version);
+        capability.is_some_and(|name| !capabilities["session"][name].is_object())
+    };
     Client {
+        hidden: UpdateKind::all().filter(lacks).collect(),
         has_session_index: jetbrains::wants_index(capabilities),
         wants_list_changes: capabilities["session"]["listChanged"].is_object(),
         identity,

@@ -20,6 +20,7 @@ mod notices;
 mod subscribe;
 mod tool_changes;
 mod open;
+mod options;
 mod params;
 mod prompt;
 mod result;

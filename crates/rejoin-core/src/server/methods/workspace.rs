@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use zeroize::Zeroize;
 
 use crate::engine::{Secret, SessionConfig};
@@ -26,6 +27,45 @@ struct Params {
     /// `Some` if the member is present, even if it is `null`.
     #[serde(default, deserialize_with = "some")]
     mcp_servers: Option<Vec<McpServerParams>>,
+    #[serde(default, deserialize_with = "nullable")]
+    config_options: Vec<GivenOption>,
+}
+
+/// The value that a client gives an option of the session.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct GivenOption {
+    config_id: String,
+    #[serde(rename = "type", default)]
+    kind: Option<String>,
+    value: Value,
+}
+
+/// Fails with a description if a client gives options other values than it may: in version 2 each has a
+/// type.
+fn check_options(given: &[GivenOption], is_typed: bool) -> Result<(), String> {
+    for (at, option) in given.iter().enumerate() {
+        let fits = match (option.kind.as_deref(), &option.value) {
+            (None, _) if is_typed => return Err(format!("`configOptions[{at}].type` is missing")),
+            (None | Some("id"), value) => value.is_string(),
+            (Some("boolean"), value) => value.is_boolean(),
+            // A type of a later version, which the agent may know.
+            (Some(_), _) => true,
+        };
+        if !fits {
+            return Err(format!(
+                "`configOptions[{at}].value` is not of the given type"
+            ));
+        }
+        let earlier = &given[..at];
+        if earlier
+            .iter()
+            .any(|earlier| earlier.config_id == option.config_id)
+        {
+            return Err(format!("`configOptions[{at}].configId` is there twice"));
+        }
+    }
+    Ok(())
 }
 
 /// The rules for `mcpServers`.
@@ -64,10 +104,10 @@ fn config(
     if servers == McpServersRule::Required && decoded.mcp_servers.is_none() {
         return Err(error::invalid_params("`mcpServers` is missing"));
     }
+    let is_typed = matches!(servers, McpServersRule::Typed | McpServersRule::Native);
+    check_options(&decoded.config_options, is_typed).map_err(error::invalid_params)?;
     let named = decoded.mcp_servers.unwrap_or_default();
-    if matches!(servers, McpServersRule::Typed | McpServersRule::Native)
-        && let Some(at) = named.iter().position(|server| server.transport.is_none())
-    {
+    if is_typed && let Some(at) = named.iter().position(|server| server.transport.is_none()) {
         let problem = format!("`mcpServers[{at}].type` is missing");
         return Err(error::invalid_params(problem));
     }

@@ -47,8 +47,12 @@ impl Delivery<'_> {
         let claimed = session.map_or(Ok(false), OpenSession::claim);
         self.note_log();
         let was_running = claimed?;
+        // What is replayed has the states in their places.
+        let is_replayed = self.front.screen.is_of_others;
+        let shows_end = is_replayed && self.front.has_missed(self.shown_end());
+        self.front.screen.sees_turn = was_running;
         self.send_missed().await?;
-        if was_running {
+        if was_running && !shows_end {
             let is_interrupted = self.owner.was_interrupted();
             let end = is_interrupted.then(|| TURN_INTERRUPTED.to_owned());
             self.show_state(Phase::Idle(end)).await;
@@ -390,20 +394,20 @@ impl Delivery<'_> {
     }
 
     async fn follow_elsewhere(&mut self, grown: bool) {
-        let Some(shown) = self.front.follow().await else {
+        let Some(is_in_turn) = self.front.follow().await else {
             return;
         };
         // A process that was killed has appended no end.
         let is_open = || self.front.deps.library.is_open(&self.owner.id);
-        let running = shown.is_in_turn && (grown || is_open());
+        let running = is_in_turn && (grown || is_open());
         let session = self.owner.session.as_mut();
         let Some(LogAccess::Shared(elsewhere)) = session.map(|session| &mut session.log) else {
             return;
         };
         let was_running = std::mem::replace(&mut elsewhere.running, running);
-        if running != was_running || shown.last_end.is_some() {
-            self.show_state(Phase::in_log(running, shown.last_end))
-                .await;
+        // What the log says of its turns was shown with them.
+        if was_running && is_in_turn && !running {
+            self.show_state(Phase::Idle(None)).await;
         }
     }
 }

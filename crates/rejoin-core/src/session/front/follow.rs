@@ -8,10 +8,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinHandle};
 
-use crate::replay::live_params_line;
 use crate::session::outcome::Refusal;
 use crate::session::owner::open_session::{LogAccess, OpenSession};
-use crate::session::phase::Phase;
 use crate::store::Store;
 use crate::sys::SessionId;
 use crate::transport::{ClientConnection, Writer};
@@ -35,8 +33,6 @@ pub(super) struct Following {
     pub(in crate::session) what: Followed,
     /// A thread that reads for a client that is behind.
     reading: Option<JoinHandle<BehindReading>>,
-    /// Whether a turn was open where that client is.
-    is_in_turn: bool,
 }
 
 /// Why a log is followed.
@@ -65,14 +61,6 @@ pub(in crate::session) enum FrontEvent {
     },
     /// A client that is behind was shown more.
     Read,
-}
-
-/// What was shown of a session that another process has.
-pub(super) struct Shown {
-    /// Whether a turn is open.
-    pub(in crate::session) is_in_turn: bool,
-    /// The payload of the last end of a turn.
-    pub(in crate::session) last_end: Option<String>,
 }
 
 impl Following {
@@ -152,7 +140,6 @@ impl Front {
             playback: None,
             what,
             reading: None,
-            is_in_turn: true,
         });
     }
 
@@ -185,14 +172,16 @@ impl Front {
         let known = self.following.as_mut();
         let known = known.and_then(|following| following.playback.take());
         let mut playback = known.unwrap_or_else(|| Box::new(self.rest()));
+        playback.show_states(self.screen.shown_states());
         playback.follow();
         playback.hide_prompts(self.hidden_prompts());
         playback.swap_view(&mut self.screen.view);
         playback
     }
 
-    /// Shows what another process has appended. `None` if nothing could be read.
-    pub(super) async fn follow(&mut self) -> Option<Shown> {
+    /// Shows what another process has appended. Returns whether a turn is open; `None` if nothing could be
+    /// read.
+    pub(super) async fn follow(&mut self) -> Option<bool> {
         let store = self.deps.library.store.clone()?;
         self.following.as_ref()?;
         let shown = self.screen.position;
@@ -206,14 +195,11 @@ impl Front {
         if let Err(error) = played {
             tracing::debug!(session = %self.id, %error, "cannot follow another process");
         }
-        let shown = Shown {
-            is_in_turn: playback.in_turn,
-            last_end: playback.take_last_end(),
-        };
+        let is_in_turn = playback.in_turn;
         self.screen.position = self.screen.position.max(playback.end);
         self.screen.is_of_others = false;
         self.follow_from(playback);
-        Some(shown)
+        Some(is_in_turn)
     }
 
     /// Begins to show a client that is behind what comes next in the log, on a thread of its own.
@@ -225,19 +211,10 @@ impl Front {
         if following.reading.is_some() {
             return;
         }
-        let was_in_turn = following.is_in_turn;
         let mut playback = self.following_playback();
         let (id, shown) = (self.id.clone(), self.screen.position);
-        let states = self.screen.view.has_state();
-        let client_id = self.screen.client_id.clone();
         let work = move || {
-            let mut result = show_rest(&mut playback, &store, &id, shown, None);
-            let last_end = playback.take_last_end();
-            if states && (last_end.is_some() || playback.in_turn != was_in_turn) {
-                let phase = Phase::in_log(playback.in_turn, last_end);
-                live_params_line(&client_id, &phase.params(), playback.lines());
-                result = result.and(playback.finish_own());
-            }
+            let result = show_rest(&mut playback, &store, &id, shown, None);
             BehindReading { playback, result }
         };
         let reading = on_thread(self.deps.client.flow.replays(), work);
@@ -254,7 +231,6 @@ impl Front {
         let Some(playback) = &mut following.playback else {
             return;
         };
-        following.is_in_turn = playback.in_turn;
         playback.swap_view(&mut self.screen.view);
         self.screen.position = self.screen.position.max(playback.end);
     }
@@ -350,7 +326,6 @@ mod tests {
             playback: None,
             what: Followed::Elsewhere,
             reading: None,
-            is_in_turn: false,
         };
         assert!(!following.due(false).await);
         following.grown.notify_one();

@@ -146,7 +146,7 @@ impl Front {
         replays: Busy,
         events: FrontEvents,
     ) -> Self {
-        let screen = ClientScreen::new(deps.client.clone(), id.to_string(), client.view.fresh());
+        let screen = ClientScreen::new(deps.client.clone(), id.to_string(), &client);
         Self {
             id,
             deps,
@@ -299,6 +299,10 @@ impl Front {
     async fn replay_missed(&mut self, store: Store, end: u64) -> Result<(), Refusal> {
         let (id, shown) = (self.id.clone(), self.screen.position);
         let mut playback = self.rest();
+        playback.show_states(self.screen.shown_states());
+        if !std::mem::take(&mut self.screen.sees_turn) {
+            playback.know_end();
+        }
         playback.swap_view(&mut self.screen.view);
         let work = move || {
             let played = show_rest(&mut playback, &store, &id, shown, Some(end));

@@ -8,12 +8,13 @@ use tokio_util::sync::CancellationToken;
 use crate::engine::Block;
 use crate::protocol::{ClientView, UpdateKind};
 use crate::record::{Kind, Record};
-use crate::replay::{FindMessage, Options, Replay, live_line};
+use crate::replay::{FindMessage, Options, Replay, live_line, live_params_line};
 use crate::store::{DamageReport, LogReader, PositionedRecord, Store};
 use crate::sys::SessionId;
 use crate::transport::Writer;
 
 use crate::session::outcome::Refusal;
+use crate::session::phase::Phase;
 
 /// How much is passed to the writer at once, in bytes.
 const BLOCK: usize = 64 * 1024;
@@ -33,20 +34,29 @@ pub(in crate::session) struct Playback {
     pub(in crate::session) in_turn: bool,
     /// How many lines were sent, if that is logged.
     pub(in crate::session) sent: u64,
-    /// Whether what is appended to the log is sent as it comes.
-    follows: bool,
-    /// The payload of the last `end` record that was followed.
-    last_end: Option<String>,
+    /// The name of the session for a client that learns from the log what the session is doing.
+    states: Option<String>,
+    /// Whether that client knows how the turn ends that is open where the replay begins.
+    known_end: KnownEnd,
     /// The prompts that the client shows without being sent them, by the ids of their messages.
     hidden_prompts: HashSet<String>,
     /// Where the log is read that is followed.
     reader: Option<Box<LogReader>>,
-    /// The line that tells the client that the history was replayed whole, until it is sent.
+    /// The line that says that the history was replayed whole, until it is sent.
     end_mark: Option<Vec<u8>>,
     /// Where the replay begins in the log, in bytes, if its client has asked for a part.
     begins_at: u64,
     /// Whether something of what is replayed could not be read.
     is_damaged: bool,
+}
+
+/// Whether a client was shown that a turn is over before it is replayed how it ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum KnownEnd {
+    No,
+    Yes,
+    /// The next state in the log is that end.
+    Next,
 }
 
 impl Playback {
@@ -74,8 +84,8 @@ impl Playback {
             end: 0,
             in_turn: false,
             sent: 0,
-            follows: false,
-            last_end: None,
+            states: None,
+            known_end: KnownEnd::No,
             hidden_prompts: HashSet::new(),
             reader: None,
             end_mark: None,
@@ -85,7 +95,7 @@ impl Playback {
     }
 
     /// The session that the client knows by this name is replayed for a request: unless something of it
-    /// is missing, the client is told where the history ends, if its version has an update for that.
+    /// is missing, an update says where the history ends, if the client's version has one for that.
     #[must_use]
     pub(in crate::session) fn with_end_mark(mut self, name: &str) -> Self {
         if self.view.has_state() {
@@ -108,18 +118,22 @@ impl Playback {
     /// From now on, each chunk is sent as it was logged. Whatever is held back is sent when the
     /// replay [finishes](Self::finish), after which it may go on.
     pub(in crate::session) fn follow(&mut self) {
-        self.follows = true;
         self.replay.follow();
+    }
+
+    /// From now on, a client that knows the session by the given name is shown where turns begin and end.
+    pub(in crate::session) fn show_states(&mut self, name: Option<&String>) {
+        self.states = name.cloned();
+    }
+
+    /// The client was shown already that the turn which is open where the replay begins is over.
+    pub(in crate::session) fn know_end(&mut self) {
+        self.known_end = KnownEnd::Yes;
     }
 
     /// From now on, the prompts with these ids are not sent.
     pub(in crate::session) fn hide_prompts(&mut self, ids: HashSet<String>) {
         self.hidden_prompts = ids;
-    }
-
-    /// The payload of the last `end` record since the last call, if it [follows](Self::follow).
-    pub(in crate::session) fn take_last_end(&mut self) -> Option<String> {
-        self.last_end.take()
     }
 
     /// From now on it does not stop before its end.
@@ -197,10 +211,27 @@ impl Playback {
             self.replay.record(&entry.record, &mut self.lines);
         }
         self.end = entry.end;
-        self.in_turn = self.replay.is_in_turn();
-        if self.follows && entry.record.kind == Kind::End {
-            self.last_end = Some(entry.record.payload.to_owned());
+        let was_in_turn = std::mem::replace(&mut self.in_turn, self.replay.is_in_turn());
+        if self.in_turn != was_in_turn {
+            self.show_state(&entry.record);
         }
+    }
+
+    /// Shows that a turn has begun or ended with this record, each in its place: a turn may be so short
+    /// that both are read at once.
+    fn show_state(&mut self, record: &Record<'_>) {
+        if self.known_end == KnownEnd::Next {
+            self.known_end = KnownEnd::No;
+            return;
+        }
+        let Some(name) = &self.states else { return };
+        let phase = if self.in_turn {
+            Phase::Running
+        } else {
+            Phase::Idle(Some(record.payload.to_owned()))
+        };
+        self.replay.finish_history(&mut self.lines);
+        live_params_line(name, &phase.params(), &mut self.lines);
     }
 
     /// Replays the log from `shown` to `end`. The client has seen the records before that.
@@ -219,7 +250,9 @@ impl Playback {
         }
         self.replay.finish(&mut self.lines);
         self.lines.clear();
-        self.last_end = None;
+        if self.known_end == KnownEnd::Yes && self.in_turn {
+            self.known_end = KnownEnd::Next;
+        }
         self.end = shown;
         self.play_on(store, id, end)
     }
@@ -364,13 +397,6 @@ impl Playback {
             );
         }
         Ok(())
-    }
-
-    /// Sends lines that have the form of the client's version already, and waits until nothing can
-    /// overtake them.
-    pub(in crate::session) fn finish_own(&mut self) -> Result<(), Refusal> {
-        self.send()?;
-        self.settle()
     }
 
     /// Waits until nothing can overtake what was sent: no part of a replay may follow the answer to

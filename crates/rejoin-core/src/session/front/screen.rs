@@ -6,10 +6,11 @@ use tokio::time::timeout;
 
 use crate::engine::{Block, Prompt};
 use crate::json;
-use crate::protocol::ClientView;
 use crate::protocol::meta::{CLIENT, REJOIN};
+use crate::protocol::{ClientView, UpdateKind};
 use crate::record::Kind;
 use crate::replay::{live_params_line, live_record_line};
+use crate::session::Client;
 use crate::session::link::feed::PATIENCE;
 use crate::session::phase::Phase;
 use crate::transport::ClientConnection;
@@ -33,6 +34,10 @@ pub(in crate::session) struct ClientScreen {
     /// Whether another process wrote what follows in the log. It is then shown with its prompts, which
     /// the client has not seen either.
     pub(super) is_of_others: bool,
+    /// Whether the client was shown that a turn runs in that process, and not that it is over.
+    pub(super) sees_turn: bool,
+    /// The kinds of updates that the client is not sent.
+    hidden: Vec<UpdateKind>,
     /// The lines that are being sent.
     line: Vec<u8>,
     /// Whether other clients have the session open, so that this one must not hold it up.
@@ -45,13 +50,19 @@ pub(in crate::session) struct ClientScreen {
 }
 
 impl ClientScreen {
-    pub(super) fn new(client: Arc<ClientConnection>, client_id: String, view: ClientView) -> Self {
+    pub(super) fn new(
+        connection: Arc<ClientConnection>,
+        client_id: String,
+        client: &Client,
+    ) -> Self {
         Self {
-            client,
+            client: connection,
             client_id,
-            view,
+            view: client.view.fresh(),
+            hidden: client.hidden.clone(),
             position: 0,
             is_of_others: false,
+            sees_turn: false,
             line: Vec::new(),
             is_shared: false,
             is_closed: false,
@@ -70,13 +81,18 @@ impl ClientScreen {
     pub(super) async fn show_block(&mut self, block: &Block, start: u64) {
         self.line.clear();
         for entry in block.iter() {
-            live_record_line(&self.client_id, entry.kind, entry.payload, &mut self.line);
+            if !self.hides(entry.kind, entry.payload) {
+                live_record_line(&self.client_id, entry.kind, entry.payload, &mut self.line);
+            }
         }
         self.put_lines(Some(start)).await;
     }
 
     /// Shows a payload in the form that the client sees live. If it is in the log, it begins at `start`.
     pub(super) async fn show(&mut self, kind: Kind, payload: &str, start: Option<u64>) {
+        if self.hides(kind, payload) {
+            return;
+        }
         self.line.clear();
         live_record_line(&self.client_id, kind, payload, &mut self.line);
         self.put_lines(start).await;
@@ -86,6 +102,15 @@ impl ClientScreen {
     pub(super) async fn show_lines(&mut self, lines: Vec<u8>, start: u64) {
         self.line = lines;
         self.put_lines(Some(start)).await;
+    }
+
+    /// Whether a record is an event of a kind that the client is not sent.
+    fn hides(&self, kind: Kind, payload: &str) -> bool {
+        let is_event = matches!(kind, Kind::Transient | Kind::TransientV2);
+        is_event && {
+            let update = json::text_member(payload, "update").unwrap_or(payload);
+            self.hidden.contains(&UpdateKind::of(update.as_bytes()))
+        }
     }
 
     async fn put_lines(&mut self, start: Option<u64>) {
@@ -121,6 +146,11 @@ impl ClientScreen {
         }
         let params = params.raw("update", &update).end();
         self.show_own(&params, Some(start)).await;
+    }
+
+    /// The name of the session, for a client that is shown what the session is doing.
+    pub(super) fn shown_states(&self) -> Option<&String> {
+        self.view.has_state().then_some(&self.client_id)
     }
 
     /// Shows what the session is doing. `is_interrupted` says whether its last turn was.

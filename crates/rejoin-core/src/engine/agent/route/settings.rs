@@ -62,6 +62,16 @@ impl AgentSettings {
         }
     }
 
+    /// The client wants these values, in an array as the request that opens a session has it.
+    pub(in crate::engine::agent) fn prefer(&mut self, given: &str) {
+        let given = text::tree(given).unwrap_or_default();
+        for entry in given.as_array().into_iter().flatten() {
+            if let Some(id) = id(entry) {
+                self.options.insert(id.to_owned(), entry["value"].clone());
+            }
+        }
+    }
+
     fn set_options(&mut self, list: &str) {
         for option in text::tree(list)
             .as_ref()

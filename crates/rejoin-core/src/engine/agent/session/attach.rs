@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::engine::{AttachOutcome, AttachReason, Block, EngineError, EngineEvent, SessionConfig};
+use crate::engine::{
+    AttachOutcome, AttachReason, Block, EngineError, EngineEvent, Secret, SessionConfig,
+};
 use crate::protocol::{method, v2};
 use crate::record::Kind;
 use crate::record::metadata::{SYSTEM_PROMPT, system_prompt};
@@ -23,7 +25,10 @@ use crate::engine::agent::route::settings::{self, AgentSettings};
 use crate::engine::agent::wire::connection::AgentConnection;
 use crate::engine::agent::wire::extensions::for_client;
 use crate::engine::agent::wire::list;
-use crate::json::with_members;
+use crate::json::{text_member, with_members};
+
+/// The member of a request that opens a session with values for its options.
+const CONFIG_OPTIONS: &str = "configOptions";
 
 /// A session that the agent has opened.
 struct Restoration {
@@ -84,13 +89,24 @@ impl AgentSessionInner {
             None => config.params.0.to_string(),
         };
         let key = key(&params);
+        let given = text_member(&params, CONFIG_OPTIONS).filter(|given| *given != "null");
+        let given = given.map(str::to_owned);
+        if given.is_some() {
+            // The values count for this request; after that, those that the user has chosen since.
+            let mut own = lock(&self.config);
+            own.params = Secret::new(&with_members(&own.params.0, &[CONFIG_OPTIONS], &[]));
+        }
         if let Some(live) = self.live()
             && (live.key == key && !restore::is_held_elsewhere(&live.answer)
                 || lock(&live.turns).running > 0)
         {
-            return Ok(AttachOutcome {
-                answer: Some(lock(&self.settings).apply(&live.answer)),
-                ..AttachOutcome::default()
+            let answer = lock(&self.settings).apply(&live.answer);
+            return Ok(match given {
+                Some(given) => self.set_given(&live, answer, &given).await,
+                None => AttachOutcome {
+                    answer: Some(answer),
+                    ..AttachOutcome::default()
+                },
             });
         }
         let connection = self.agent.connection().await?;
@@ -110,7 +126,9 @@ impl AgentSessionInner {
                 Ok(self.attached(connection, route, Restoration::new(restored, settings, key)))
             }
             AttachReason::Again | AttachReason::Fork => {
-                self.reattach(connection, params, key, how, strategy).await
+                let given = given.as_deref();
+                self.reattach(connection, params, given, key, how, strategy)
+                    .await
             }
             AttachReason::Import => self.import(connection, &config, key).await,
             AttachReason::Elsewhere => Ok(self.recorded_state()),
@@ -141,10 +159,41 @@ impl AgentSessionInner {
         }
     }
 
+    /// Gives options of an open session the values that the client wants.
+    async fn set_given(&self, live: &LiveSession, answer: String, given: &str) -> AttachOutcome {
+        let before = lock(&self.settings).clone();
+        let mut wanted = before.clone();
+        wanted.prefer(given);
+        let limit = self.policy.load_timeout;
+        let (connection, session_id) = (&live.connection, &live.session_id);
+        let (answer, settings) =
+            restore::restore_settings(connection, session_id, &answer, &wanted, limit).await;
+        let (changed, _) = settings.changes_since(&before);
+        let is_changed = !changed.is_empty();
+        let changed = changed.into_iter().map(|update| live.route.payload(update));
+        let snapshots = Block::of_all(live.route.snapshot_kind(), changed);
+        *lock(&self.settings) = settings;
+        let restored = Restored {
+            how: live.how,
+            session_id: session_id.clone(),
+            answer,
+            snapshots: Vec::new(),
+        };
+        let version = connection.capabilities().version.clone();
+        let record = restored.record(self.agent.name(), version.as_deref(), None);
+        AttachOutcome {
+            answer: Some(restored.answer),
+            agent_session_id: is_changed.then_some(record),
+            snapshots,
+            ..AttachOutcome::default()
+        }
+    }
+
     async fn reattach(
         &self,
         mut connection: Arc<AgentConnection>,
         params: &str,
+        given: Option<&str>,
         key: String,
         how: AttachReason,
         strategy: Strategy,
@@ -266,15 +315,20 @@ impl AgentSessionInner {
         let instead = instead.filter(|session_id| *session_id != restored.session_id);
         let (session_id, answer) = (&restored.session_id, &restored.answer);
         let limit = self.policy.load_timeout;
+        let mut wanted = replayed.settings.clone();
+        if let Some(given) = given {
+            wanted.prefer(given);
+        }
         let (answer, settings) =
-            restore::restore_settings(&connection, session_id, answer, &replayed.settings, limit)
-                .await;
+            restore::restore_settings(&connection, session_id, answer, &wanted, limit).await;
         // A log of an earlier version does not have the modes and options that the agent reports.
         let reported = settings::reported(&restored.answer).is_some();
         let unrecorded = self.opening.history.current_settings().answer.is_none();
         let new =
             renamed || !is_same || instead != replayed.own.instead_of || reported && unrecorded;
         let (changed, gone) = settings.changes_since(&replayed.settings);
+        // The options that the client has given are recorded with the agent's answer.
+        let new = new || given.is_some() && !changed.is_empty();
         let mut restored = Restored { answer, ..restored };
         let changed = changed.into_iter();
         restored
