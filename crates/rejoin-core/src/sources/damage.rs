@@ -1,7 +1,7 @@
 //! JSON as tools leave it after a crash, a full disk or a cut in the middle of a character: what can
 //! be read of it, and what was wrong.
 //!
-//! DamagedPlace costs the damaged bytes, not the record that has them. Only a text that cannot be read as
+//! Damage costs the damaged bytes, not the record that has them. Only a text that cannot be read as
 //! it is gets here.
 
 use std::collections::BTreeSet;
@@ -54,7 +54,7 @@ pub struct DamagedPlace {
 }
 
 impl DamagedPlace {
-    /// DamagedPlace of the conversation's own file.
+    /// Damage in the conversation's own file.
     pub(super) fn of(line: usize, kind: DamageKind) -> Self {
         let subagent = None;
         Self {
