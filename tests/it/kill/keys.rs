@@ -13,7 +13,7 @@ use crate::support::env;
 use crate::support::process;
 use crate::support::sessions::random::Random;
 use crate::support::systems::FOLDER;
-use crate::support::wrapped::Wrapped;
+use crate::support::wrapped::{self, Wrapped};
 
 /// How many prompts are sent.
 const PROMPTS: usize = 5;
@@ -51,6 +51,13 @@ fn four_clients_that_send_a_key_at_once_have_it_run_once() {
             let id = &answer["result"]["messageId"];
             assert_eq!(*id, first["result"]["messageId"], "{answer}");
         }
+        // A prompt is answered before the agent gets it, and the agent gets the next one after it.
+        clients[0].send(10, "session/prompt", &prompt(&session, 1, 2));
+        let has_both = || match place.calls().get("say 1") {
+            Some(_) => Ok(()),
+            None => Err("the agent lacks a prompt".to_owned()),
+        };
+        wrapped::until(has_both).unwrap();
         assert_eq!(place.calls().get("say 0").copied(), Some(1));
     }
 }
