@@ -26,7 +26,7 @@ pub use scan::{
     Member, Parts, elements, is_single, members, skip_space, string_end, value_end, walk,
 };
 pub use splice::Splice;
-pub use text::{escaped_positions, tree, unescape, unescaped, unescaped_bytes};
+pub use text::{escaped_positions, tree, unescape, unescaped, unescaped_bytes, unit};
 
 #[cfg(test)]
 mod tests;

@@ -126,7 +126,7 @@ fn escape(rest: &str) -> (Option<char>, usize) {
 }
 
 /// The code unit of a `\uXXXX` at the start of `rest`.
-fn unit(rest: &str) -> Option<u32> {
+pub fn unit(rest: &str) -> Option<u32> {
     let digits = rest.strip_prefix("\\u")?.get(..4)?;
     let plain = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     plain

@@ -79,12 +79,14 @@ pub(super) fn shown(records: &[Value], same_id: SameId) -> Vec<bool> {
         shown[at] |= answers && is_node(record) && is_first(at);
     }
     if same_id == SameId::Fragments {
-        let mut messages: HashSet<(&str, String)> = HashSet::new();
+        let mut messages: HashMap<&str, Vec<&Value>> = HashMap::new();
         for (at, record) in records.iter().enumerate() {
             let Some(uuid) = record["uuid"].as_str().filter(|_| is_node(record)) else {
                 continue;
             };
-            let is_new = messages.insert((uuid, record["message"].to_string()));
+            let (known, message) = (messages.entry(uuid).or_default(), &record["message"]);
+            let is_new = !known.contains(&message);
+            known.push(message);
             shown[at] = is_new && at_uuid.get(uuid).is_some_and(|first| shown[*first]);
         }
     }

@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde_json::{Deserializer, Map, Value};
 
-use crate::json::{skip_space, string_end, value_end};
+use crate::json::{self, skip_space, string_end, value_end};
 
 /// What was wrong with a part of a file, from the least to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,8 +79,8 @@ pub(super) fn value(text: &str) -> Result<(Value, Option<DamageKind>), DamageKin
     if let Ok(value) = serde_json::from_str(text) {
         return Ok((value, None));
     }
-    let (mended, damage) = mended(text);
-    match serde_json::from_str(&mended) {
+    let (repaired, damage) = repaired(text);
+    match serde_json::from_str(&repaired) {
         Ok(value) => Ok((value, damage)),
         Err(error) if error.is_eof() => Err(DamageKind::Torn),
         Err(_) => Err(DamageKind::NoRecord),
@@ -94,7 +94,7 @@ pub(super) fn objects(
     like: &[Value],
     mut add: impl FnMut(Value),
 ) -> Option<DamageKind> {
-    let (mut text, mut damage) = mended(line);
+    let (mut text, mut damage) = repaired(line);
     loop {
         let mut values = Deserializer::from_str(&text).into_iter::<Value>();
         loop {
@@ -116,7 +116,7 @@ pub(super) fn objects(
         let Some(next) = next_record(rest, like) else {
             return damage;
         };
-        text = mended(&rest[next..]).0;
+        text = repaired(&rest[next..]).0;
     }
 }
 
@@ -237,20 +237,21 @@ pub(super) fn end_of_object(text: &[u8]) -> Option<usize> {
 
 /// A text without halves of characters and without zeros, and with the control characters in its
 /// strings escaped; and the worst of what was wrong.
-fn mended(text: &str) -> (String, Option<DamageKind>) {
+fn repaired(text: &str) -> (String, Option<DamageKind>) {
     let bytes = text.as_bytes();
-    let mut mended = String::with_capacity(text.len());
+    let unit = |at: usize| text.get(at..).and_then(json::unit);
+    let mut repaired = String::with_capacity(text.len());
     let mut damage = None;
     let (mut in_string, mut copied, mut at) = (false, 0, 0);
     while let Some(&byte) = bytes.get(at) {
         let (kind, len, instead) = match byte {
-            b'\\' if in_string => match (surrogate(bytes, at), surrogate(bytes, at + 6)) {
-                (Some(0xD800..0xDC00), Some(0xDC00..)) => {
+            b'\\' if in_string => match (unit(at), unit(at + 6)) {
+                (Some(0xD800..0xDC00), Some(0xDC00..0xE000)) => {
                     at += 12;
                     continue;
                 }
-                (Some(_), _) => (DamageKind::HalfCharacter, 6, "\\ufffd".to_owned()),
-                (None, _) => {
+                (Some(0xD800..0xE000), _) => (DamageKind::HalfCharacter, 6, "\\ufffd".to_owned()),
+                _ => {
                     at += 2;
                     continue;
                 }
@@ -266,23 +267,14 @@ fn mended(text: &str) -> (String, Option<DamageKind>) {
                 continue;
             }
         };
-        mended.push_str(&text[copied..at]);
-        mended.push_str(&instead);
+        repaired.push_str(&text[copied..at]);
+        repaired.push_str(&instead);
         at += len;
         copied = at;
         damage = damage.max(Some(kind));
     }
-    mended.push_str(&text[copied..]);
-    (mended, damage)
-}
-
-/// The half of a character that is written as an escape at `at`.
-fn surrogate(text: &[u8], at: usize) -> Option<u16> {
-    let digits = text.get(at..at + 6)?.strip_prefix(b"\\u")?;
-    let mut digits = digits.iter().map(|digit| char::from(*digit).to_digit(16));
-    let unit = digits.try_fold(0, |unit, digit| Some(unit * 16 + digit?))?;
-    let unit = u16::try_from(unit).ok()?;
-    (0xD800..=0xDFFF).contains(&unit).then_some(unit)
+    repaired.push_str(&text[copied..]);
+    (repaired, damage)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, Row};
 
 /// How long the tool may keep the database locked.
 const BUSY: Duration = Duration::from_secs(5);
@@ -22,4 +22,10 @@ pub(super) fn open(path: &Path) -> io::Result<Connection> {
         Ok(database)
     });
     opened.map_err(io::Error::other)
+}
+
+/// A text in a row. Columns have been added over time.
+pub(super) fn column(row: &Row<'_>, name: &str) -> Option<String> {
+    let text: Option<String> = row.get(name).ok()?;
+    text.filter(|text| !text.is_empty())
 }

@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, params};
 use serde_json::Value;
 
 use crate::sys::Timestamp;
@@ -15,7 +15,7 @@ use crate::sys::Timestamp;
 use super::content::{self, as_text, text};
 use super::conversation::{ConversationBuilder, ToolConversation};
 use super::damage::{self, DamagedPlace};
-use super::database::open;
+use super::database::{column, open};
 use super::subagents::{self, SourceSubagent};
 use super::tool::CallsById;
 use super::usage::Spent;
@@ -104,12 +104,6 @@ fn listed(database: &Connection) -> rusqlite::Result<Vec<(String, bool, Timestam
         Ok((row.get("id")?, is_own, changed))
     })?;
     rows.collect()
-}
-
-/// A text in a row. Columns have been added over time.
-fn column(row: &Row<'_>, name: &str) -> Option<String> {
-    let text: Option<String> = row.get(name).ok()?;
-    text.filter(|text| !text.is_empty())
 }
 
 /// A time in UTC as SQLite writes it.

@@ -365,8 +365,7 @@ pub(super) fn log(
     let header = header(&id, source, &conversation, home);
     let agent = agent(source, &conversation);
     let entries: Vec<&NewRecord> = conversation.entries.iter().collect();
-    let payloads = entries.iter().map(|entry| entry.payload.as_str().into());
-    let payloads: Vec<_> = payloads.collect();
+    let payloads = payloads(None, &conversation, &entries);
     let records = records(&entries, &payloads, began, &agent);
     Ok(Some(log_in_memory(&id, &header, began, records)?))
 }

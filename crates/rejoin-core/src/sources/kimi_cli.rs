@@ -49,8 +49,8 @@ pub(super) fn read(
     } else {
         (found.path.file_stem(), Some(parent))
     };
-    let beside = |name: &str| has_folder.then(|| parent.join(name));
-    let wire = beside("wire.jsonl").and_then(|path| super::bytes(&path).ok());
+    let wire = has_folder.then(|| parent.join("wire.jsonl"));
+    let wire = wire.and_then(|path| super::bytes(&path).ok());
     let wire = lines::objects(&wire.unwrap_or_default());
     let cwd = group.and_then(|group| cwd(found, group));
     let mut reader = KimiCliReader::of(&wire.objects, cwd.as_deref());
@@ -64,7 +64,7 @@ pub(super) fn read(
         }
         damage.extend(context.damage);
     }
-    let state = beside("state.json").map(|path| super::json_file(&path));
+    let state = state(&found.path).map(|path| super::json_file(&path));
     let state = state.unwrap_or_default();
     reader.builder.title(&as_text(&state["custom_title"]));
     let id = id.and_then(|id| id.to_str()).map(str::to_owned);

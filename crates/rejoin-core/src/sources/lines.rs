@@ -85,7 +85,7 @@ impl JsonLinesReader<'_> {
         {
             return next;
         }
-        let (found, kind) = self.mended(&text);
+        let (found, kind) = self.repaired(&text);
         self.lines.objects.extend(found);
         if is_complete {
             self.damaged(start, damage.max(kind));
@@ -103,12 +103,11 @@ impl JsonLinesReader<'_> {
             last = self.end_of_line(last);
         }
         self.joined = last;
-        let zeros = self.bytes[start..].iter().position(|byte| *byte == b'{')?;
-        let start = start + zeros;
+        let start = start + self.bytes[start..].iter().position(|byte| *byte == b'{')?;
         let next = start + damage::end_of_object(&self.bytes[start..last])?;
         let mut damage = None;
         let text = text(&self.bytes[start..next], &mut damage);
-        let (found, kind) = self.mended(&text);
+        let (found, kind) = self.repaired(&text);
         if found.is_empty() || kind > Some(DamageKind::Zeros) {
             return None;
         }
@@ -119,7 +118,7 @@ impl JsonLinesReader<'_> {
         Some(if is_blank { end } else { next })
     }
 
-    fn mended(&self, text: &str) -> (Vec<Value>, Option<DamageKind>) {
+    fn repaired(&self, text: &str) -> (Vec<Value>, Option<DamageKind>) {
         let mut found = Vec::new();
         let like = self.lines.objects.len().saturating_sub(COMPARED);
         let like = &self.lines.objects[like..];

@@ -14,7 +14,7 @@ use crate::sys::Timestamp;
 use super::content::{self, as_text, diff, text};
 use super::conversation::{ConversationBuilder, ToolConversation};
 use super::damage::{self, DamagedPlace};
-use super::database::open;
+use super::database::{column, open};
 use super::subagents::{self, SourceSubagent};
 use super::usage::{Spent, number};
 use super::{FoundConversation, FoundConversations, ToolFolders, has_extension, tool};
@@ -194,12 +194,6 @@ impl SessionRow {
             },
         }
     }
-}
-
-/// A text in a row. Columns have been added over time.
-fn column(row: &Row<'_>, name: &str) -> Option<String> {
-    let text: Option<String> = row.get(name).ok()?;
-    text.filter(|text| !text.is_empty())
 }
 
 /// A value that is written as JSON, or null.

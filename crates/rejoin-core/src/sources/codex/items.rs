@@ -196,9 +196,10 @@ impl<'a> CodexReader<'a> {
         }
     }
 
-    /// The id of the thread.
+    /// The id of the thread, if it is a conversation of its own that has a prompt.
     pub(super) fn id(&self) -> Option<&str> {
-        self.id.as_deref()
+        let is_own = !self.is_subagent && self.builder.has_prompt();
+        self.id.as_deref().filter(|_| is_own)
     }
 
     /// The conversation with the name that the user has given to it; an empty one if it is a
@@ -365,11 +366,10 @@ impl<'a> CodexReader<'a> {
         }
         self.shown.said.clear();
         let mut given = std::mem::take(&mut self.shown.images);
-        for part in parts {
-            let same = given
-                .iter()
-                .position(|image| part.image().as_ref() == Some(image));
-            same.map(|at| given.remove(at));
+        for image in parts.iter().filter_map(UserInput::image) {
+            if let Some(at) = given.iter().position(|known| *known == image) {
+                given.remove(at);
+            }
         }
         let mut given = given.into_iter();
         let blocks = parts.iter().map(|part| match part {
@@ -470,8 +470,7 @@ impl<'a> CodexReader<'a> {
                 }
                 let images = item["output"].as_array().into_iter().flatten();
                 content.extend(images.filter_map(image).map(of_call));
-                self.builder
-                    .result(at, id, !output.failed, json!({ "content": content }));
+                self.result(at, id, !output.failed, content);
             }
             Some(CodexTool::Input) | None => {}
         }
@@ -493,9 +492,15 @@ impl<'a> CodexReader<'a> {
     }
 
     fn end_command(&mut self, at: Timestamp, id: &str, ok: bool, output: &str) {
-        let content: Vec<Value> = console(output).into_iter().collect();
-        self.builder
-            .result(at, id, ok, json!({ "content": content }));
+        self.result(at, id, ok, console(output).into_iter().collect());
+    }
+
+    /// Ends a call with its content, which may have images.
+    fn result(&mut self, at: Timestamp, id: &str, ok: bool, content: Vec<Value>) {
+        // A macro would copy it.
+        let mut update = json!({});
+        update["content"] = content.into();
+        self.builder.result(at, id, ok, update);
     }
 
     /// Ends a command with what the model got of it, and what the interface got.
@@ -558,8 +563,7 @@ impl<'a> CodexReader<'a> {
                 if !ok {
                     content.extend(console(&as_text(&event["stderr"])));
                 }
-                self.builder
-                    .result(at, id, ok, json!({ "content": content }));
+                self.result(at, id, ok, content);
             }
             Some("collab_agent_spawn_end") => {
                 self.thread(id.unwrap_or_default(), &event["new_thread_id"]);
@@ -643,8 +647,7 @@ impl<'a> CodexReader<'a> {
                 if !ok {
                     content.extend(console(&as_text(&item["stderr"])));
                 }
-                self.builder
-                    .result(at, id, ok, json!({ "content": content }));
+                self.result(at, id, ok, content);
             }
             Some("McpToolCall") => {
                 let error = item["error"]["message"].as_str();
@@ -668,8 +671,7 @@ impl<'a> CodexReader<'a> {
                     let mut content: Vec<Value> = given.filter_map(shown).map(of_call).collect();
                     content.extend(item["error"].as_str().map(|error| of_call(text(error))));
                     let ok = item["success"] != false && item["status"] != "failed";
-                    self.builder
-                        .result(at, id, ok, json!({ "content": content }));
+                    self.result(at, id, ok, content);
                 }
             }
             Some("CollabAgentToolCall") => {
@@ -726,8 +728,7 @@ impl<'a> CodexReader<'a> {
         let image = made["result"].as_str().and_then(content::image_of);
         let content: Vec<Value> = image.map(of_call).into_iter().collect();
         let ok = made["status"] != "failed";
-        self.builder
-            .result(at, id, ok, json!({ "content": content }));
+        self.result(at, id, ok, content);
     }
 
     /// Adds what a thread has used since it was last counted. The same count may be repeated, and an
@@ -784,8 +785,7 @@ impl<'a> CodexReader<'a> {
         let mut content: Vec<Value> = blocks.cloned().map(of_call).collect();
         content.extend(error.map(|error| of_call(text(error))));
         let ok = error.is_none() && result["isError"] != true;
-        self.builder
-            .result(at, id, ok, json!({ "content": content }));
+        self.result(at, id, ok, content);
     }
 
     fn search(&mut self, at: Timestamp, item: &'a Value) {
