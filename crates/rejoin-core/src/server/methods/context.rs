@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::engine::{Caller, Upstream};
+use crate::engine::{BoxFuture, Caller, EngineError, Upstream};
 use crate::index::{Catalog, ListError, Summary};
 use crate::protocol::ProtocolVersion;
 use crate::protocol::error::ErrorReader;
@@ -83,12 +83,20 @@ impl ConnectionContext {
         self.0.registry.deps()
     }
 
-    /// The client and the id of a request that the engine serves.
-    pub(super) fn caller(&self, responder: &Responder) -> Caller {
-        Caller {
+    /// Has the wrapped agent serve a request of the client, until that cancels it.
+    pub(super) fn call(
+        &self,
+        agent: &dyn Upstream,
+        responder: &Responder,
+        method: &str,
+        params: &str,
+    ) -> BoxFuture<'static, Result<String, EngineError>> {
+        let caller = Caller {
             client: self.deps().client.clone(),
             id: responder.id().to_owned(),
-        }
+        };
+        let cancelled = Box::pin(responder.cancellation().cancelled_owned());
+        agent.call(caller, method, params, cancelled)
     }
 
     /// The wrapped agent.

@@ -33,9 +33,8 @@ pub(super) fn request(
     } else {
         in_v1(context.version(), method)
     };
-    let cancelled = Box::pin(responder.cancellation().cancelled_owned());
     // Sent before what the client sends next, if the agent runs.
-    let call = begun(agent.call(context.caller(responder), method, params, cancelled));
+    let call = begun(context.call(agent, responder, method, params));
     Ok(RequestAction::Later(Box::pin(async move {
         (call.await.map_err(Error::from), None)
     })))

@@ -47,8 +47,7 @@ pub(super) fn serve(
         return Ok(RequestAction::Answer(convert(recorded)));
     };
     let params = with_members(params, &[], &[("sessionId", &json::quoted(&own))]);
-    let cancelled = Box::pin(responder.cancellation().cancelled_owned());
-    let call = begun(agent.call(context.caller(responder), method, &params, cancelled));
+    let call = begun(context.call(agent, responder, method, &params));
     Ok(RequestAction::Later(Box::pin(async move {
         (call.await.map(convert).map_err(Error::from), None)
     })))

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::engine::{BoxFuture, Upstream};
 use crate::index::{Filter, ObservedSession};
 use crate::json::{string_member, text_elements, text_member};
 use crate::protocol::method::{
@@ -51,31 +50,15 @@ pub(super) fn serve(
     if let Some(agent) = context.upstream_with(capability)
         && !is_ours()
     {
-        let asked = ask_agent(context, agent, request, params);
+        let call = context.call(agent, &request.responder, &request.method, params);
         return Some(Ok(RequestAction::Later(Box::pin(async move {
-            (asked.await, None)
+            (call.await.map_err(Error::from), None)
         }))));
     }
     Some(match request.method.as_str() {
         INDEX_RENAME => session::set_title(context, params),
         method => session::archive(context, method == INDEX_ARCHIVE, params),
     })
-}
-
-fn ask_agent(
-    context: &ConnectionContext,
-    agent: &dyn Upstream,
-    request: &IncomingRequest,
-    params: &str,
-) -> BoxFuture<'static, Result<String, Error>> {
-    let cancelled = Box::pin(request.responder.cancellation().cancelled_owned());
-    let call = agent.call(
-        context.caller(&request.responder),
-        &request.method,
-        params,
-        cancelled,
-    );
-    Box::pin(async move { call.await.map_err(Error::from) })
 }
 
 #[derive(Deserialize)]
@@ -137,7 +120,7 @@ fn batch_get(
     let agent = context.upstream_with("jetbrains.sessionBatchGet");
     let theirs = agent.filter(|_| !others.is_empty()).map(|agent| {
         let params = json!({ "sessionIds": others }).to_string();
-        ask_agent(context, agent, request, &params)
+        context.call(agent, &request.responder, &request.method, &params)
     });
     let form = RowForm::of(context);
     let registry = context.registry().clone();

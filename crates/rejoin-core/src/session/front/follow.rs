@@ -172,7 +172,7 @@ impl Front {
         let known = self.following.as_mut();
         let known = known.and_then(|following| following.playback.take());
         let mut playback = known.unwrap_or_else(|| Box::new(self.rest()));
-        playback.show_states(self.screen.shown_states());
+        playback.show_states();
         playback.follow();
         playback.hide_prompts(self.hidden_prompts());
         playback.swap_view(&mut self.screen.view);

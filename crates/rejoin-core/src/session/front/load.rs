@@ -197,7 +197,7 @@ impl Front {
             view,
             from.request.clone(),
         );
-        Box::new(playback.with_end_mark(&self.screen.client_id))
+        Box::new(playback.with_end_mark())
     }
 
     fn replay_with(&mut self, work: impl FnOnce() -> ReplayOutcome + Send + 'static) {

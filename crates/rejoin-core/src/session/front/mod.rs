@@ -299,9 +299,10 @@ impl Front {
     async fn replay_missed(&mut self, store: Store, end: u64) -> Result<(), Refusal> {
         let (id, shown) = (self.id.clone(), self.screen.position);
         let mut playback = self.rest();
-        playback.show_states(self.screen.shown_states());
-        if !std::mem::take(&mut self.screen.sees_turn) {
-            playback.know_end();
+        if std::mem::take(&mut self.screen.sees_turn) {
+            playback.show_states();
+        } else {
+            playback.show_states_but_open_end();
         }
         playback.swap_view(&mut self.screen.view);
         let work = move || {

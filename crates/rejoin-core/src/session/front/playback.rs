@@ -21,6 +21,8 @@ const BLOCK: usize = 64 * 1024;
 
 /// A replay that can continue where it stopped.
 pub(in crate::session) struct Playback {
+    /// The name of the session for the client.
+    name: String,
     replay: Replay,
     pace: Pace,
     writer: Writer,
@@ -34,29 +36,30 @@ pub(in crate::session) struct Playback {
     pub(in crate::session) in_turn: bool,
     /// How many lines were sent, if that is logged.
     pub(in crate::session) sent: u64,
-    /// The name of the session for a client that learns from the log what the session is doing.
-    states: Option<String>,
-    /// Whether that client knows how the turn ends that is open where the replay begins.
-    known_end: KnownEnd,
+    /// Which states of the session are shown where they are in the log, if the client's version has states.
+    states: ShownStates,
     /// The prompts that the client shows without being sent them, by the ids of their messages.
     hidden_prompts: HashSet<String>,
     /// Where the log is read that is followed.
     reader: Option<Box<LogReader>>,
-    /// The line that says that the history was replayed whole, until it is sent.
-    end_mark: Option<Vec<u8>>,
+    /// Whether an update is to say that the history was replayed whole, if the client's version has one
+    /// for that.
+    marks_end: bool,
     /// Where the replay begins in the log, in bytes, if its client has asked for a part.
     begins_at: u64,
     /// Whether something of what is replayed could not be read.
     is_damaged: bool,
 }
 
-/// Whether a client was shown that a turn is over before it is replayed how it ended.
+/// The states of a session that a replay shows: where turns begin and end.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum KnownEnd {
-    No,
-    Yes,
-    /// The next state in the log is that end.
-    Next,
+enum ShownStates {
+    None,
+    All,
+    /// All but the end of the turn that is open where the replay begins: the client knows that it is over.
+    ButOpenEnd,
+    /// All but the next one, which is that end.
+    ButNext,
 }
 
 impl Playback {
@@ -75,6 +78,7 @@ impl Playback {
             ..options
         };
         Self {
+            name: name.to_owned(),
             replay: Replay::new(name, options),
             pace,
             writer: writer.clone(),
@@ -84,26 +88,20 @@ impl Playback {
             end: 0,
             in_turn: false,
             sent: 0,
-            states: None,
-            known_end: KnownEnd::No,
+            states: ShownStates::None,
             hidden_prompts: HashSet::new(),
             reader: None,
-            end_mark: None,
+            marks_end: false,
             begins_at: 0,
             is_damaged: false,
         }
     }
 
-    /// The session that the client knows by this name is replayed for a request: unless something of it
-    /// is missing, an update says where the history ends, if the client's version has one for that.
+    /// The session is replayed for a request: unless something of it is missing, an update says where the
+    /// history ends.
     #[must_use]
-    pub(in crate::session) fn with_end_mark(mut self, name: &str) -> Self {
-        if self.view.has_state() {
-            let update = UpdateKind::ReplayComplete.object().end();
-            let mut line = Vec::new();
-            live_line(name, &update, &mut line);
-            self.end_mark = Some(line);
-        }
+    pub(in crate::session) fn with_end_mark(mut self) -> Self {
+        self.marks_end = true;
         self
     }
 
@@ -121,14 +119,15 @@ impl Playback {
         self.replay.follow();
     }
 
-    /// From now on, a client that knows the session by the given name is shown where turns begin and end.
-    pub(in crate::session) fn show_states(&mut self, name: Option<&String>) {
-        self.states = name.cloned();
+    /// From now on, the client is shown where turns begin and end.
+    pub(in crate::session) fn show_states(&mut self) {
+        self.states = ShownStates::All;
     }
 
-    /// The client was shown already that the turn which is open where the replay begins is over.
-    pub(in crate::session) fn know_end(&mut self) {
-        self.known_end = KnownEnd::Yes;
+    /// From now on, the client is shown where turns begin and end. It was shown already that the turn which
+    /// is open where the replay begins is over.
+    pub(in crate::session) fn show_states_but_open_end(&mut self) {
+        self.states = ShownStates::ButOpenEnd;
     }
 
     /// From now on, the prompts with these ids are not sent.
@@ -220,18 +219,20 @@ impl Playback {
     /// Shows that a turn has begun or ended with this record, each in its place: a turn may be so short
     /// that both are read at once.
     fn show_state(&mut self, record: &Record<'_>) {
-        if self.known_end == KnownEnd::Next {
-            self.known_end = KnownEnd::No;
+        if self.states == ShownStates::ButNext {
+            self.states = ShownStates::All;
             return;
         }
-        let Some(name) = &self.states else { return };
+        if self.states == ShownStates::None || !self.view.has_state() {
+            return;
+        }
         let phase = if self.in_turn {
             Phase::Running
         } else {
             Phase::Idle(Some(record.payload.to_owned()))
         };
         self.replay.finish_history(&mut self.lines);
-        live_params_line(name, &phase.params(), &mut self.lines);
+        live_params_line(&self.name, &phase.params(), &mut self.lines);
     }
 
     /// Replays the log from `shown` to `end`. The client has seen the records before that.
@@ -250,8 +251,8 @@ impl Playback {
         }
         self.replay.finish(&mut self.lines);
         self.lines.clear();
-        if self.known_end == KnownEnd::Yes && self.in_turn {
-            self.known_end = KnownEnd::Next;
+        if self.states == ShownStates::ButOpenEnd && self.in_turn {
+            self.states = ShownStates::ButNext;
         }
         self.end = shown;
         self.play_on(store, id, end)
@@ -380,9 +381,10 @@ impl Playback {
     pub(in crate::session) fn finish(&mut self) -> Result<(), Refusal> {
         self.replay.finish_history(&mut self.lines);
         self.view.lines(&mut self.lines);
-        let mark = self.end_mark.take();
-        if !self.is_damaged && !self.replay.is_shortened() {
-            self.lines.extend(mark.into_iter().flatten());
+        let marks_end = std::mem::take(&mut self.marks_end) && self.view.has_state();
+        if marks_end && !self.is_damaged && !self.replay.is_shortened() {
+            let update = UpdateKind::ReplayComplete.object().end();
+            live_line(&self.name, &update, &mut self.lines);
         }
         let mut present = Vec::new();
         self.replay.release_snapshots(&mut present);

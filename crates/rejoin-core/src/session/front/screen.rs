@@ -148,11 +148,6 @@ impl ClientScreen {
         self.show_own(&params, Some(start)).await;
     }
 
-    /// The name of the session, for a client that is shown what the session is doing.
-    pub(super) fn shown_states(&self) -> Option<&String> {
-        self.view.has_state().then_some(&self.client_id)
-    }
-
     /// Shows what the session is doing. `is_interrupted` says whether its last turn was.
     pub(super) async fn show_state(&mut self, phase: &Phase, is_interrupted: bool) {
         let mut params = phase.params();

@@ -120,9 +120,8 @@ impl<R> Machine<R> {
     }
 
     fn begin(&mut self, prompt: WaitingPrompt<R>) -> Batch<R> {
-        let key = idempotency_key(&prompt.params);
-        let is_keyed = key.is_some();
-        let repeats = key.map(|key| self.take_repeats(&key)).unwrap_or_default();
+        let repeats = self.take_repeats(&prompt);
+        let is_keyed = repeats.is_some();
         let WaitingPrompt {
             reply,
             due,
@@ -155,11 +154,8 @@ impl<R> Machine<R> {
         }
         self.purpose = Purpose::Prompt;
         self.turns.begin(message_id.clone(), reply);
-        batch.extend(
-            repeats
-                .into_iter()
-                .filter_map(|repeat| self.join(&message_id, repeat)),
-        );
+        let repeats = repeats.into_iter().flatten();
+        batch.extend(repeats.filter_map(|repeat| self.join(&message_id, repeat)));
         if is_keyed {
             // Synced, since a prompt that the engine may have got must not be taken for a new one.
             batch.push(Effect::synced(Kind::Begin, Some(&message_id), "{}"));
@@ -185,8 +181,7 @@ impl<R> Machine<R> {
     /// logged; the engine never gets it.
     fn skip(&mut self, prompt: WaitingPrompt<R>) -> Batch<R> {
         let ended = PromptEnd::Because(StopReason::Cancelled);
-        let key = idempotency_key(&prompt.params);
-        let repeats = key.map(|key| self.take_repeats(&key)).unwrap_or_default();
+        let repeats = self.take_repeats(&prompt).unwrap_or_default();
         let WaitingPrompt {
             reply,
             message_id,

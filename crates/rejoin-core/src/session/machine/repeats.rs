@@ -11,6 +11,7 @@ use std::mem;
 use crate::engine::{EngineError, Prompt};
 use crate::json;
 use crate::record::open_turns::is_interrupted;
+use crate::record::prompt_keys::idempotency_key;
 use crate::store::TURN_INTERRUPTED;
 
 use super::turns::{InLog, SoughtPrompt, WaitingPrompt};
@@ -104,12 +105,17 @@ impl<R> Machine<R> {
         self.prompts.iter().any(|prompt| prompt.has_key(key))
     }
 
-    /// Takes the prompts with this key that wait for the turns in front of them.
-    pub(super) fn take_repeats(&mut self, key: &str) -> VecDeque<WaitingPrompt<R>> {
+    /// Takes the prompts with the key of this one that wait for the turns in front of them. `None` if it
+    /// has no key.
+    pub(super) fn take_repeats(
+        &mut self,
+        first: &WaitingPrompt<R>,
+    ) -> Option<VecDeque<WaitingPrompt<R>>> {
+        let key = idempotency_key(&first.params)?;
         let prompts = mem::take(&mut self.prompts).into_iter();
-        let (repeats, others) = prompts.partition(|prompt| prompt.has_key(key));
+        let (repeats, others) = prompts.partition(|prompt| prompt.has_key(&key));
         self.prompts = others;
-        repeats
+        Some(repeats)
     }
 }
 

@@ -53,9 +53,7 @@ impl Owner {
             _ => session.append_all(records, sync).map(|()| None),
         }
     }
-}
 
-impl Owner {
     /// The prompt that the log has under an idempotency key. `message_id` is that of the prompt that has
     /// come with the key.
     pub(in crate::session) fn find_key(

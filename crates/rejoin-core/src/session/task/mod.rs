@@ -182,7 +182,10 @@ impl SessionTask {
             }
             Event::OtherOwner(event) => match *event {
                 OtherOwnerEvent::Searched(searched) => self.searched(searched).await,
-                OtherOwnerEvent::OwnerAnswers => self.owner_answers().await,
+                OtherOwnerEvent::OwnerAnswers => {
+                    self.owner_answers().await;
+                    Vec::new()
+                }
             },
         }
     }

@@ -457,8 +457,7 @@ impl SessionTask {
 
     /// Serves what has waited for a search.
     async fn serve_waiting(&mut self) -> Batch<Reply> {
-        let batch = self.answer_unanswered().await;
-        self.perform(batch).await;
+        self.answer_unanswered().await;
         let mut waiting = mem::take(&mut self.other.waiting);
         if let Some(command) = waiting.pop_front() {
             // The owner was looked for, or has released the session.
@@ -485,14 +484,13 @@ impl SessionTask {
 
     /// The owner, which has given no answer for a while, gives one again or has ended. An owner that was
     /// not found may be there by now.
-    pub(super) async fn owner_answers(&mut self) -> Batch<Reply> {
+    pub(super) async fn owner_answers(&mut self) {
         self.other.awaited = None;
         let session = self.owner.session.as_ref();
         let is_elsewhere = session.is_some_and(OpenSession::is_unlocked);
         if self.other.link.is_none() && !self.other.rests && is_elsewhere {
-            return self.succeed_owner(Duration::ZERO).await;
+            self.succeed_owner(Duration::ZERO).await;
         }
-        Vec::new()
     }
 
     /// Handles what has come from an owner.
@@ -524,17 +522,15 @@ impl SessionTask {
                 passed,
                 answer,
             } => return self.owner_answered(reply, &passed, answer).await,
-            FromOwner::Silent(unanswered) => {
-                return self.owner_is_silent(unanswered, is_current).await;
-            }
+            FromOwner::Silent(unanswered) => self.owner_is_silent(unanswered, is_current).await,
             FromOwner::Unanswered(unanswered) => {
                 self.other.unanswered.push(unanswered);
                 // What the owner has logged comes first, and so does that it is gone.
                 if !is_current && self.other.search.is_none() {
-                    return self.answer_unanswered().await;
+                    self.answer_unanswered().await;
                 }
             }
-            FromOwner::Closed if is_current => return self.owner_ended().await,
+            FromOwner::Closed if is_current => self.owner_ended().await,
             FromOwner::Asked(_)
             | FromOwner::Stopped
             | FromOwner::Notified { .. }
@@ -544,13 +540,13 @@ impl SessionTask {
     }
 
     /// The owner gives no sign of life, and this request waits for it.
-    async fn owner_is_silent(&mut self, unanswered: Unanswered, is_current: bool) -> Batch<Reply> {
+    async fn owner_is_silent(&mut self, unanswered: Unanswered, is_current: bool) {
         self.other.unanswered.push(unanswered);
         let link = self.other.link.take_if(|_| is_current);
         if let Some(socket) = link.and_then(|link| link.socket().map(str::to_owned)) {
             self.await_owner(socket);
         }
-        self.answer_unanswered().await
+        self.answer_unanswered().await;
     }
 
     /// A request of the owner's engine to the client.
@@ -585,18 +581,18 @@ impl SessionTask {
     }
 
     /// The link to the owner has ended.
-    async fn owner_ended(&mut self) -> Batch<Reply> {
+    async fn owner_ended(&mut self) {
         let link = self.other.link.take();
         if link.is_some_and(|link| link.is_stopped) {
             self.delivery().follow(true).await;
             self.other.rests = true;
             return self.answer_unanswered().await;
         }
-        self.succeed_owner(SEARCH).await
+        self.succeed_owner(SEARCH).await;
     }
 
     /// The owner is gone: another one is found within the time `search`, or this task becomes it.
-    async fn succeed_owner(&mut self, search: Duration) -> Batch<Reply> {
+    async fn succeed_owner(&mut self, search: Duration) {
         self.delivery().follow(true).await;
         // A request that opens the session looks for an owner itself.
         if !self.machine.is_settled() {
@@ -610,11 +606,10 @@ impl SessionTask {
         if self.other.search.is_none() {
             self.search_to_serve(search);
         }
-        Vec::new()
     }
 
     /// Serves the requests that the owner has not answered, or answers that it has ended.
-    async fn answer_unanswered(&mut self) -> Batch<Reply> {
+    async fn answer_unanswered(&mut self) {
         self.machine.pass_on(self.other.link.is_some());
         let mut is_there = None;
         for unanswered in mem::take(&mut self.other.unanswered) {
@@ -642,7 +637,6 @@ impl SessionTask {
             let refusal = self.refusal_of_unanswered(is_there);
             self.answer_passed(reply, Err(refusal), &passed).await;
         }
-        Vec::new()
     }
 
     /// The refusal of a request that the owner will not answer.

@@ -347,7 +347,8 @@ fn follow(attempt: Attempt<'_>) -> reqwest::redirect::Action {
     }
 }
 
-/// The reason for which a request has failed. Errors of the HTTP client quote URLs, so only their kind is reported.
+/// The reason for which a request has failed. Errors of the HTTP client quote URLs, so only their kind
+/// is reported.
 fn in_words(error: &reqwest::Error) -> RequestError {
     if error.is_timeout() {
         return RequestError::failed("it did not answer in time");
