@@ -14,9 +14,11 @@ use crate::protocol::text_block::plain_text;
 use super::envelope::{EnvelopeWriter, TAIL};
 use super::held_line::append;
 
-/// The maximum length of a joined chunk.
+/// The maximum length of a chunk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChunkLimits {
+    /// Bytes of escaped text of a chunk that was joined from several.
+    pub(super) joined: usize,
     /// Bytes of escaped text.
     pub(super) text: usize,
     /// Bytes of the line.
@@ -108,7 +110,7 @@ impl PendingChunk {
 
     fn append(&mut self, text: &[u8], limits: ChunkLimits) -> bool {
         let line = self.line.len() + text.len() + self.rest.len() + TAIL.len();
-        let fits = self.line.len() - self.text + text.len() <= limits.text && line <= limits.line;
+        let fits = self.line.len() - self.text + text.len() <= limits.joined && line <= limits.line;
         let fuses = split::begins_with_low_surrogate(text)
             && split::ends_in_high_surrogate(&self.line[self.text..]);
         if fits && !fuses {

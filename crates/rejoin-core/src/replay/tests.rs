@@ -211,6 +211,24 @@ fn joined_text_ends_at_the_limit() {
 }
 
 #[test]
+fn long_chunks_are_neither_joined_nor_parted() {
+    let long = "x".repeat(JOINED + 1);
+    let half = "y".repeat(JOINED / 2);
+    let items = [
+        chunk("m", &long),
+        chunk("m", &half),
+        chunk("m", &half),
+        chunk("m", "z"),
+    ];
+    let parts = [(0, &long), (1, &half.repeat(2)), (3, &"z".to_owned())];
+    let expected: String = parts
+        .iter()
+        .map(|(seq, part)| line(*seq, 0, &text("m", part)))
+        .collect();
+    assert_eq!(replay(&items, Options::default()), expected);
+}
+
+#[test]
 fn long_text_is_parted_with_all_that_stands_around_it() {
     let words = "é\\n\\ud83d\\ude00x";
     let block = format!(r#"{{"type":"text","text":"{words}","annotations":{{"priority":1.0}}}}"#);

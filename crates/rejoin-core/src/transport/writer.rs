@@ -27,7 +27,7 @@ const LANE_LIMIT: usize = 128 * 1024;
 const AT_ONCE: usize = 4 * 1024;
 
 /// Buffers of up to this capacity are used again, in bytes; larger ones are freed after they were
-/// written. The longest line of joined text is about half as long.
+/// written. The longest part of a text is about half as long.
 const KEPT: usize = 2 * 1024 * 1024;
 
 /// The writing end of a connection. Clones share it.
