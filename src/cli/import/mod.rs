@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use rejoin::index::Catalog;
 use rejoin::sources::import::{ImportError, ImportOutcome, Importer};
 use rejoin::sources::{
-    DamagedPlace, FoundConversation, FoundConversations, SOURCES, Source, ToolFolders,
+    DamagedPlace, FoundConversation, FoundConversations, SOURCES, Source, ToolFolders, UnknownKinds,
 };
 use rejoin::store::{Durability, Store, StoreError};
 use rejoin::sys::{Sys, with_causes};
@@ -119,7 +119,7 @@ fn lines_of(source: &Source, tally: &Tally, places: &ToolFolders, look: &Look) -
 #[derive(Debug, Default)]
 struct Tally {
     outcomes: BTreeMap<ImportOutcome, usize>,
-    unknown: usize,
+    unknown: UnknownKinds,
     /// The damaged places, and the files that have them.
     damage: Vec<(PathBuf, DamagedPlace)>,
     keep_secrets: usize,
@@ -153,7 +153,7 @@ fn import(
             Ok(report) => {
                 done(found, report.outcome);
                 *tally.outcomes.entry(report.outcome).or_default() += 1;
-                tally.unknown += report.unknown;
+                tally.unknown.extend(report.unknown);
                 let damage = report.damage.into_iter();
                 tally
                     .damage
@@ -207,7 +207,8 @@ impl Tally {
             "deleted": self.number(ImportOutcome::Deleted),
             "empty": self.number(ImportOutcome::Empty),
             "failed": self.errors.len(),
-            "unknownRecords": self.unknown,
+            "unknownRecords": self.unknown.total(),
+            "unknownKinds": self.unknown.iter().collect::<BTreeMap<_, _>>(),
             "damagedLines": self.damage.len(),
             "damage": damage.collect::<Vec<_>>(),
             "keepingSecrets": self.keep_secrets,
@@ -238,8 +239,8 @@ impl Tally {
         if parts.is_empty() {
             return format!("no conversations in {}", printable(folder));
         }
-        if self.unknown > 0 {
-            let unknown = count(self.unknown, "unknown record");
+        if self.unknown.total() > 0 {
+            let unknown = count(self.unknown.total(), "unknown record");
             parts.push(format!("{unknown} left out"));
         }
         if !self.damage.is_empty() {

@@ -172,8 +172,8 @@ fn shown(source: &Source, conversation: &ToolConversation) -> String {
     if is_archived {
         text.push_str("archived\n");
     }
-    if conversation.unknown > 0 {
-        writeln!(text, "{} unknown", conversation.unknown).unwrap();
+    if conversation.unknown.total() > 0 {
+        writeln!(text, "{} unknown", conversation.unknown.total()).unwrap();
     }
     for damage in &conversation.damage {
         writeln!(text, "{damage}").unwrap();

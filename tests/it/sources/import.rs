@@ -57,6 +57,42 @@ pub(super) fn listed(store: &Path) -> Vec<(String, String)> {
 }
 
 #[test]
+fn unknown_kinds_are_named_those_of_subagents_included() {
+    let (home, store) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let chats = home.path().join(".qwen/projects/-srv/chats");
+    let subagents = home.path().join(".qwen/projects/-srv/subagents/s1");
+    let record = |kind: &str, text: &str, parent: &str| {
+        let message = json!({"parts": [{"text": text}]});
+        json!({
+            "type": kind, "uuid": text, "parentUuid": parent, "sessionId": "s1", "cwd": "/srv",
+            "message": message,
+        })
+    };
+    let file = |folder: &Path, name: &str, records: &[Value]| {
+        fs::create_dir_all(folder).unwrap();
+        let lines: Vec<String> = records.iter().map(Value::to_string).collect();
+        fs::write(folder.join(name), lines.join("\n") + "\n").unwrap();
+    };
+    let of_user = [
+        record("user", "Do it.", ""),
+        record("hologram", "1", "Do it."),
+        record("user", "And this.", "1"),
+    ];
+    file(&chats, "s1.jsonl", &of_user);
+    let of_agent = [
+        record("user", "A task.", ""),
+        record("hologram", "2", "A task."),
+        record("omen", "3", "2"),
+    ];
+    file(&subagents, "a1.jsonl", &of_agent);
+    let output = run(store.path(), home.path(), &["import", "--json", "qwen"]);
+    let reports: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(reports[0]["unknownRecords"], 3, "{reports}");
+    let expected = json!({"hologram": 2, "omen": 1});
+    assert_eq!(reports[0]["unknownKinds"], expected);
+}
+
+#[test]
 fn what_tools_keep_becomes_sessions_and_stays_what_it_was() {
     let (home, store) = (home(), tempfile::tempdir().unwrap());
     let (home, store) = (home.path(), store.path());

@@ -35,7 +35,7 @@ fn each_source_reads_every_kind_of_record_of_its_tool() {
                 text,
                 "{name}: {} in {cwd}, {} unknown, {} damaged",
                 conversation.id,
-                conversation.unknown,
+                conversation.unknown.total(),
                 conversation.damage.len()
             )
             .unwrap();

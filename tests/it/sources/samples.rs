@@ -272,7 +272,7 @@ fn kimi_cli() {
             "{}",
             path.display()
         );
-        assert_eq!(conversation.unknown, 0, "{}", path.display());
+        assert_eq!(conversation.unknown.total(), 0, "{}", path.display());
     }
     let known = source("kimi-cli").find(&ToolFolders {
         home: folder.join("multi-workdir"),

@@ -13,6 +13,7 @@ use crate::sys::{Timestamp, path};
 
 use super::content;
 use super::damage::DamagedPlace;
+use super::unknown::UnknownKinds;
 use super::usage::{Ledger, Spent};
 
 /// A conversation of another tool. Without entries, the file did not have one, or only a part of
@@ -29,16 +30,15 @@ pub struct ToolConversation {
     pub model: Option<String>,
     /// Its history.
     pub entries: Vec<NewRecord>,
-    /// How many records were not understood.
-    pub unknown: usize,
+    /// What was left out because its kind is not known, that of subagents included.
+    pub unknown: UnknownKinds,
     /// Where its files are damaged.
     pub damage: Vec<DamagedPlace>,
 }
 
 impl ToolConversation {
-    /// The conversation with more records that were not understood, and more damage.
-    pub(super) fn counted(mut self, unknown: usize, damage: Vec<DamagedPlace>) -> Self {
-        self.unknown += unknown;
+    /// The conversation with more damage.
+    pub(super) fn damaged(mut self, damage: Vec<DamagedPlace>) -> Self {
         self.damage.extend(damage);
         self
     }
@@ -176,6 +176,7 @@ pub(super) struct ConversationBuilder {
     /// How many messages without an id there were.
     unnamed: usize,
     last: Option<Timestamp>,
+    unknown: UnknownKinds,
 }
 
 /// The state of a conversation as its tool has recorded it last.
@@ -221,6 +222,11 @@ impl ConversationBuilder {
         let at = at.or(self.last).unwrap_or(Timestamp::from_millis(0));
         self.last = Some(at);
         at
+    }
+
+    /// Leaves out a record, or a part of one, whose kind is not known.
+    pub(super) fn unknown(&mut self, kind: Option<&str>) {
+        self.unknown.add(kind);
     }
 
     /// Adds blocks of the user's message with this id, which begins a turn.
@@ -458,16 +464,21 @@ impl ConversationBuilder {
                 branch: self.state.branch,
                 model: self.state.model,
                 entries: self.entries,
+                unknown: self.unknown,
+                damage: Vec::new(),
+            },
+            None => ToolConversation {
+                unknown: self.unknown,
                 ..ToolConversation::default()
             },
-            None => ToolConversation::default(),
         }
     }
 
-    /// The records of what was read, without the snapshots at their end, and what it has cost.
-    pub(super) fn entries(mut self) -> (Vec<NewRecord>, Spent) {
+    /// The records of what was read, without the snapshots at their end, what it has cost, and what was
+    /// left out.
+    pub(super) fn entries(mut self) -> (Vec<NewRecord>, Spent, UnknownKinds) {
         let spent = self.end_all();
-        (self.entries, spent)
+        (self.entries, spent, self.unknown)
     }
 
     /// An id that needs no escaping: the one that is given, if it is such a one.

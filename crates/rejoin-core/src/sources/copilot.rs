@@ -47,7 +47,7 @@ pub(super) fn read(_: &FoundConversation, bytes: &[u8], wanted: Wanted<'_>) -> T
             agents.map(|(call, read)| SourceSubagent::new(&call, Some(call.clone()), read.builder)),
         );
     }
-    conversation.counted(reader.unknown, lines.damage)
+    conversation.damaged(lines.damage)
 }
 
 #[derive(Debug, Default)]
@@ -60,7 +60,6 @@ struct CopilotReader {
     output: u64,
     /// The conversations of subagents, by the calls that started them.
     subagents: BTreeMap<String, Self>,
-    unknown: usize,
 }
 
 /// The beginnings of events that are about the program.
@@ -115,7 +114,7 @@ impl CopilotReader {
             Some("session.title_changed") => self.builder.title(&as_text(&data["title"])),
             Some("abort") => self.builder.cancel(),
             Some(kind) if SKIPPED.iter().any(|start| kind.starts_with(start)) => {}
-            _ => self.unknown += 1,
+            kind => self.builder.unknown(kind),
         }
     }
 

@@ -173,7 +173,7 @@ fn of(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<ToolConve
         }
         subagents::merge(&mut conversation, subagents);
     }
-    Ok(conversation.counted(reader.unknown, reader.damage))
+    Ok(conversation.damaged(reader.damage))
 }
 
 /// A file of an early version: a line about the session, and one for each message.
@@ -193,14 +193,13 @@ fn of_file(found: &FoundConversation, bytes: &[u8]) -> ToolConversation {
     }
     let id = found.path.file_stem().and_then(|stem| stem.to_str());
     let conversation = reader.builder.finish(id.map(str::to_owned), cwd);
-    conversation.counted(reader.unknown, lines.damage)
+    conversation.damaged(lines.damage)
 }
 
 #[derive(Debug, Default)]
 struct GooseReader {
     builder: ConversationBuilder,
     calls: CallsById,
-    unknown: usize,
     damage: Vec<DamagedPlace>,
 }
 
@@ -286,7 +285,7 @@ impl GooseReader {
                     ),
                     _,
                 ) => {}
-                _ => self.unknown += 1,
+                (kind, _) => self.builder.unknown(kind),
             }
         }
         self.builder.user(at, id, prompt);

@@ -21,7 +21,7 @@ use crate::store::{self, CALL_INTERRUPTED, LogReader, Store, StoreError, Sync, l
 use crate::sys::{SessionId, Timestamp, path};
 
 use super::conversation::NO_RESULT;
-use super::{DamagedPlace, FoundConversation, NewRecord, Source, ToolConversation};
+use super::{DamagedPlace, FoundConversation, NewRecord, Source, ToolConversation, UnknownKinds};
 
 /// How many damaged places of a file are logged.
 const MOST_LOGGED: usize = 100;
@@ -52,8 +52,8 @@ pub enum ImportOutcome {
 pub struct ImportReport {
     /// The outcome of importing the conversation.
     pub outcome: ImportOutcome,
-    /// How many of its records were not understood, and left out.
-    pub unknown: usize,
+    /// What was left out because its kind is not known.
+    pub unknown: UnknownKinds,
     /// Where its files are damaged.
     pub damage: Vec<DamagedPlace>,
     /// Whether its session has keys or tokens that would be masked now: it was imported without.
@@ -119,10 +119,9 @@ impl<'a> Importer<'a> {
         found: &FoundConversation,
     ) -> Result<ImportReport, ImportError> {
         let conversation = source.read(found)?;
-        let unknown = conversation.unknown;
         let path = found.path.display();
-        if unknown > 0 {
-            tracing::info!(%path, unknown, "records were left out");
+        for (kind, count) in conversation.unknown.iter() {
+            tracing::info!(%path, kind, count, "records of an unknown kind were left out");
         }
         for damage in conversation.damage.iter().take(MOST_LOGGED) {
             tracing::info!(%path, %damage, "a file is damaged");
@@ -133,7 +132,7 @@ impl<'a> Importer<'a> {
         };
         Ok(ImportReport {
             outcome,
-            unknown,
+            unknown: conversation.unknown,
             damage: conversation.damage,
             keeps_secrets,
         })

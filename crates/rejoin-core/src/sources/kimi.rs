@@ -62,7 +62,7 @@ pub(super) fn read(
     if let Some(wanted) = wanted {
         wanted.extend(subagents(found, &reader.agents));
     }
-    conversation.counted(reader.unknown, lines.damage)
+    conversation.damaged(lines.damage)
 }
 
 /// The subagents, which have folders beside that of the session's own file. `calls` has the calls that
@@ -98,7 +98,6 @@ struct KimiReader {
     calls: CallsById,
     /// The calls that started subagents, by the subagents' ids.
     agents: HashMap<String, String>,
-    unknown: usize,
 }
 
 /// The beginnings of operations that are about the program, or repeat what others have.
@@ -165,7 +164,7 @@ impl KimiReader {
                 }
             }
             Some(kind) if SKIPPED.iter().any(|start| kind.starts_with(start)) => {}
-            _ => self.unknown += 1,
+            kind => self.builder.unknown(kind),
         }
     }
 

@@ -75,7 +75,7 @@ pub(super) fn read(
         wanted.extend(agents(&wire.objects, cwd.as_deref()));
     }
     let conversation = reader.builder.finish(id, cwd);
-    conversation.counted(reader.unknown, damage)
+    conversation.damaged(damage)
 }
 
 /// The subagents, whose records are among those of the session.
@@ -133,7 +133,6 @@ struct KimiCliReader {
     arguments: HashMap<String, String>,
     /// Calls of the model's answer that is being read. Their arguments may not be complete.
     pending: Vec<(Timestamp, Value)>,
-    unknown: usize,
 }
 
 /// Records that are about the program, or repeat what others have.
@@ -225,7 +224,7 @@ impl KimiCliReader {
             }
             Some(kind) if SKIPPED.contains(&kind) => {}
             None if record["type"] == "metadata" => {}
-            _ => self.unknown += 1,
+            kind => self.builder.unknown(kind),
         }
     }
 
@@ -307,7 +306,7 @@ impl KimiCliReader {
                 self.calls.end(builder, at, id, ok, &output.into(), images);
             }
             Some(role) if role.starts_with('_') => {}
-            _ => self.unknown += 1,
+            kind => self.builder.unknown(kind),
         }
     }
 }

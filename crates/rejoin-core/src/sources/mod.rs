@@ -30,6 +30,7 @@ mod usage;
 mod sought;
 mod subagents;
 mod tool;
+mod unknown;
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirEntry};
@@ -47,6 +48,7 @@ pub use preview::LARGEST;
 pub use raw::FilePart;
 use sought::SoughtWord;
 use subagents::SourceSubagent;
+pub use unknown::UnknownKinds;
 
 /// A tool whose conversations can be read.
 #[derive(Debug)]

@@ -241,7 +241,7 @@ fn of(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<ToolConve
         }
     }
     subagents::merge(&mut conversation, subagents);
-    Ok(conversation.counted(0, damage))
+    Ok(conversation.damaged(damage))
 }
 
 /// A session with more subagents than this is one that is its own parent.
@@ -450,8 +450,9 @@ impl OpencodeMessages {
                 .builder
                 .thought(at, Some(message), &as_text(&data["summary"])),
             "model-switched" => self.builder.state(&Value::Null, &data["model"]["id"]),
-            // Others are about the program, or are its words to the model.
-            _ => {}
+            // About the program, or its words to the model.
+            "system" | "synthetic" | "agent-switched" | "location-switched" | "idle" => {}
+            kind => self.builder.unknown(Some(kind)),
         }
     }
 }
@@ -513,7 +514,12 @@ fn assistant(
             builder.thought(began, Some(id), part["text"].as_str().unwrap_or_default());
         }
         Some("tool") => call(builder, at, part),
-        _ => {}
+        // Words of the program to the model, and what it notes for itself.
+        Some(
+            "text" | "file" | "agent" | "subtask" | "compaction" | "patch" | "retry" | "snapshot"
+            | "step-start" | "step-finish",
+        ) => {}
+        kind => builder.unknown(kind),
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) fn read(_: &FoundConversation, bytes: &[u8], _: Wanted<'_>) -> ToolCo
         }
     }
     let conversation = reader.builder.finish(head("id"), head("cwd"));
-    conversation.counted(reader.unknown, lines.damage)
+    conversation.damaged(lines.damage)
 }
 
 /// The ids of the last entry and of those that lead to it. Where one is missing, the entry before is
@@ -75,7 +75,6 @@ fn branch(entries: &[Value]) -> HashSet<&str> {
 struct PiReader {
     builder: ConversationBuilder,
     calls: CallsById,
-    unknown: usize,
 }
 
 impl PiReader {
@@ -101,7 +100,7 @@ impl PiReader {
                 | "custom"
                 | "custom_message",
             ) => {}
-            _ => self.unknown += 1,
+            kind => self.builder.unknown(kind),
         }
     }
 
@@ -137,7 +136,7 @@ impl PiReader {
                 self.builder.thought(at, id, &as_text(&message["summary"]));
             }
             Some("custom") => {}
-            _ => self.unknown += 1,
+            kind => self.builder.unknown(kind),
         }
     }
 

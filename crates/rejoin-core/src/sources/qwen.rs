@@ -39,10 +39,9 @@ pub(super) fn read(
     let lines = lines::objects(bytes);
     let shown = branch::shown(&lines.objects, branch::SameId::Fragments);
     let mut builder = ConversationBuilder::default();
-    let mut unknown = 0;
     for (record, shown) in lines.objects.iter().zip(shown) {
         if shown {
-            unknown += usize::from(!add(&mut builder, record));
+            add(&mut builder, record);
         }
     }
     let texts = |name| {
@@ -54,7 +53,7 @@ pub(super) fn read(
     let stem = || found.path.file_stem()?.to_str();
     let id = texts("sessionId").next().or_else(stem).map(str::to_owned);
     let cwd = texts("cwd").next().map(str::to_owned);
-    builder.finish(id, cwd).counted(unknown, lines.damage)
+    builder.finish(id, cwd).damaged(lines.damage)
 }
 
 /// The files of subagents.
@@ -91,8 +90,8 @@ fn subagents(found: &FoundConversation) -> Vec<SourceSubagent> {
 /// The subtype of a prompt that the user typed while the agent worked.
 const MID_TURN: &str = "mid_turn_user_message";
 
-/// Adds a record; returns whether it is of a known kind.
-fn add(builder: &mut ConversationBuilder, record: &Value) -> bool {
+/// Adds a record.
+fn add(builder: &mut ConversationBuilder, record: &Value) {
     let at = builder.time(record["timestamp"].as_str());
     let id = record["uuid"].as_str();
     builder.state(&record["gitBranch"], &record["model"]);
@@ -113,9 +112,8 @@ fn add(builder: &mut ConversationBuilder, record: &Value) -> bool {
             Some(MID_TURN) => builder.user(at, id, prompt(record)),
             _ => {}
         },
-        _ => return false,
+        kind => builder.unknown(kind),
     }
-    true
 }
 
 fn parts(record: &Value) -> impl Iterator<Item = &Value> {

@@ -14,6 +14,7 @@ use crate::sys::Timestamp;
 
 use super::conversation::{ConversationBuilder, NewRecord, ToolConversation};
 use super::damage::DamagedPlace;
+use super::unknown::UnknownKinds;
 use super::usage::{self, Spent};
 
 /// The conversation of a subagent.
@@ -29,6 +30,7 @@ pub(super) struct SourceSubagent {
     damage: Vec<DamagedPlace>,
     entries: Vec<NewRecord>,
     spent: Spent,
+    unknown: UnknownKinds,
 }
 
 impl SourceSubagent {
@@ -44,7 +46,7 @@ impl SourceSubagent {
         call: Option<String>,
         read: ConversationBuilder,
     ) -> Self {
-        let (entries, spent) = read.entries();
+        let (entries, spent, unknown) = read.entries();
         Self {
             id: id.into(),
             call,
@@ -52,6 +54,7 @@ impl SourceSubagent {
             damage: Vec::new(),
             entries,
             spent,
+            unknown,
         }
     }
 
@@ -136,6 +139,7 @@ pub(super) fn merge(conversation: &mut ToolConversation, subagents: Vec<SourceSu
             ..damage.clone()
         });
         conversation.damage.extend(damage);
+        conversation.unknown.extend(subagent.unknown.clone());
         let spent_at = call.copied().unwrap_or(own.len());
         usage::add_to_turn(&mut own, spent_at, &subagent.spent);
         let mut latest = Timestamp::from_millis(0);

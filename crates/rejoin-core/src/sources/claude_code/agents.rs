@@ -99,7 +99,7 @@ fn builder<'a>(records: impl Iterator<Item = &'a Value>) -> ConversationBuilder 
     for record in records {
         reader.record(record);
     }
-    reader.finish().0
+    reader.finish()
 }
 
 /// The records of the subagents in the session's own file, each with those that follow from its

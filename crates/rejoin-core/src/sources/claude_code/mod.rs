@@ -41,13 +41,12 @@ pub(super) fn read(
         reader.record(record);
     }
     let cwd = folder(&lines.objects).map(str::to_owned);
-    let (builder, unknown) = reader.finish();
-    let conversation = builder.finish(id.map(str::to_owned), cwd);
+    let conversation = reader.finish().finish(id.map(str::to_owned), cwd);
     let may_have_subagents = || has_any(bytes, &MARKS) || agents::folder(found).exists();
     if let Some(wanted) = wanted.filter(|_| may_have_subagents()) {
         wanted.extend(agents::read(found, &lines.objects));
     }
-    conversation.counted(unknown, lines.damage)
+    conversation.damaged(lines.damage)
 }
 
 /// The folder of a session: the last one that is not below the first one. Records within that are of

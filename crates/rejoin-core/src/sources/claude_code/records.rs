@@ -24,7 +24,6 @@ pub(super) struct ClaudeCodeReader {
     titles: TitleCandidates,
     /// Whether there was a prompt that is no command.
     prompted: bool,
-    unknown: usize,
 }
 
 /// Titles, by how much they count.
@@ -89,17 +88,16 @@ impl ClaudeCodeReader {
             tasks: BTreeMap::new(),
             titles: TitleCandidates::default(),
             prompted: false,
-            unknown: 0,
         }
     }
 
-    /// The conversation that was read, and how many records were not understood.
-    pub(super) fn finish(mut self) -> (ConversationBuilder, usize) {
+    /// The conversation that was read.
+    pub(super) fn finish(mut self) -> ConversationBuilder {
         let titles = self.titles;
         if let Some(title) = titles.custom.or(titles.generated).or(titles.prompt) {
             self.builder.title(&title);
         }
-        (self.builder, self.unknown)
+        self.builder
     }
 
     pub(super) fn record(&mut self, record: &Value) {
@@ -120,7 +118,7 @@ impl ClaudeCodeReader {
             }
             Some("ai-title") => set(&mut self.titles.generated, &record["aiTitle"]),
             Some(kind) if SKIPPED.contains(&kind) => {}
-            _ => self.unknown += 1,
+            kind => self.builder.unknown(kind),
         }
     }
 
@@ -155,7 +153,9 @@ impl ClaudeCodeReader {
                 }
                 Some("image") => prompt.extend(image(block)),
                 Some("document") => prompt.push(content::text("[document]")),
-                _ => {}
+                // What the program adds for the model.
+                Some("text") => {}
+                kind => self.builder.unknown(kind),
             }
         }
         self.builder.user(at, id, prompt);
@@ -216,7 +216,7 @@ impl ClaudeCodeReader {
                 }
                 Some("tool_use" | "server_tool_use") => self.call(at, block),
                 Some("redacted_thinking") => {}
-                _ => self.unknown += 1,
+                kind => self.builder.unknown(kind),
             }
         }
     }

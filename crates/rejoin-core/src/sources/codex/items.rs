@@ -38,7 +38,6 @@ pub(super) struct CodexReader<'a> {
     running: HashMap<String, (&'a str, String)>,
     /// The threads of subagents, with the calls that started them.
     threads: Vec<(String, String)>,
-    unknown: usize,
     tokens: TokenCount,
 }
 
@@ -191,7 +190,6 @@ impl<'a> CodexReader<'a> {
             calls: HashMap::new(),
             running: HashMap::new(),
             threads: Vec::new(),
-            unknown: 0,
             tokens: TokenCount::default(),
         }
     }
@@ -212,8 +210,7 @@ impl<'a> CodexReader<'a> {
         if is_archived {
             self.builder.archive();
         }
-        let conversation = self.builder.finish(id, self.cwd);
-        conversation.counted(self.unknown, Vec::new())
+        self.builder.finish(id, self.cwd)
     }
 
     /// The conversation that was read, if it is a subagent's.
@@ -246,7 +243,7 @@ impl<'a> CodexReader<'a> {
             | "inter_agent_communication"
             | "inter_agent_communication_metadata"
             | "token_usage_record" => {}
-            _ => self.unknown += 1,
+            kind => self.builder.unknown(Some(kind)),
         }
     }
 
@@ -329,7 +326,7 @@ impl<'a> CodexReader<'a> {
                 "reasoning" | "web_search_call" | "ghost_snapshot" | "agent_message" | "compaction"
                 | "compaction_trigger",
             ) => {}
-            _ => self.unknown += 1,
+            kind => self.builder.unknown(kind),
         }
     }
 
@@ -687,7 +684,7 @@ impl<'a> CodexReader<'a> {
                 }
             }
             Some("ContextCompaction" | "HookPrompt" | "Sleep" | "SubAgentActivity") => {}
-            _ => self.unknown += 1,
+            kind => self.builder.unknown(kind),
         }
     }
 

@@ -72,7 +72,7 @@ pub(super) fn read(
         .parent()
         .is_some_and(|folder| folder.ends_with(ARCHIVE));
     let conversation = reader.finish(name.as_deref(), is_archived);
-    conversation.counted(0, damage)
+    conversation.damaged(damage)
 }
 
 /// The name that the user has given to a thread. Later lines of the file with the names count.

@@ -53,7 +53,7 @@ impl GeminiReader {
                     self.builder.error(at, id, said);
                 }
             }
-            _ => {}
+            kind => self.builder.unknown(kind),
         }
     }
 

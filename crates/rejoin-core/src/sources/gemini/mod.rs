@@ -44,7 +44,7 @@ pub(super) fn read(
         .as_str()
         .filter(|_| chat["kind"] != "subagent");
     let conversation = builder.finish(id.map(str::to_owned), cwd);
-    conversation.counted(0, damage)
+    conversation.damaged(damage)
 }
 
 /// The conversation in a file, and where the file is damaged.
