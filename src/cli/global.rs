@@ -7,6 +7,8 @@ use std::str::FromStr;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
+use super::programs::quoted;
+
 /// The environment variable for `--store`.
 const STORE: &str = "REJOIN_STORE";
 /// What is logged by default.
@@ -154,13 +156,7 @@ impl Global {
         let Some(store) = self.store().filter(|_| self.names_store()) else {
             return "rejoin".to_owned();
         };
-        let store = store.to_string_lossy();
-        let plain = |c: char| c.is_alphanumeric() || "/\\._-:~".contains(c);
-        if store.chars().all(plain) {
-            format!("rejoin --store {store}")
-        } else {
-            format!("rejoin --store '{}'", store.replace('\'', r"'\''"))
-        }
+        format!("rejoin --store {}", quoted(&store.to_string_lossy()))
     }
 }
 

@@ -16,6 +16,7 @@ mod open;
 mod page_file;
 mod pipe;
 mod programs;
+mod resume;
 mod serve;
 mod sessions;
 mod setup;
@@ -95,6 +96,9 @@ enum AnyCommand {
     /// Read a conversation in the browser.
     #[command(after_help = "Example:\n  rejoin open last")]
     Open(open::Args),
+    /// Print, or run, the command by which a session's own tool goes on with it in a terminal.
+    #[command(after_help = "Example:\n  rejoin resume last --exec")]
+    Resume(resume::Args),
     /// List the sessions that are open in some process, and what they are doing.
     #[command(after_help = "Example:\n  rejoin ps")]
     Ps(live::ps::Args),
@@ -182,6 +186,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Some(AnyCommand::Export(args)) => printed(|output| export::run(&cli.global, &args, output)),
         Some(AnyCommand::Open(args)) => printed(|output| open::run(&cli.global, &args, output)),
+        Some(AnyCommand::Resume(args)) => printed(|output| resume::run(&cli.global, &args, output)),
         Some(AnyCommand::Ps(args)) => printed(|output| live::ps::run(&cli.global, &args, output)),
         Some(AnyCommand::Attach(args)) => live::attach::run(&cli.global, &args),
         Some(AnyCommand::Stop(args)) => {
@@ -340,13 +345,13 @@ fn suggest_commands_of_sessions(error: &mut clap::Error, arguments: &[OsString])
 
 /// A session is resumed in the client. Commands that resemble the word do something else.
 fn explain_resume(error: &mut clap::Error) {
-    if !unknown_command(error).is_some_and(|word| ["resume", "continue", "load"].contains(&word)) {
+    if !unknown_command(error).is_some_and(|word| ["continue", "load"].contains(&word)) {
         return;
     }
     error.remove(ContextKind::SuggestedSubcommand);
     let tips = [
-        "sessions are resumed in your editor, with `rejoin wrap -- AGENT` as its agent",
-        "`rejoin sessions list` lists them here, and `rejoin open last` shows the last one",
+        "in your editor, sessions are resumed with `rejoin wrap -- AGENT` as its agent",
+        "in a terminal, `rejoin resume last` says how their own tool goes on with them",
     ];
     let tips = tips.map(Into::into).into();
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));

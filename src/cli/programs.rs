@@ -1,5 +1,6 @@
 //! Programs on this machine: this one, and those that are found by `PATH`.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -55,6 +56,20 @@ fn passing(path: &Path) -> Option<&'static str> {
         .then_some("it is in the cache of uv, which uv empties: run `uv tool install` first")
 }
 
+/// A word as a shell takes it: in quotes, unless it has only characters that mean nothing there.
+pub(super) fn quoted(word: &str) -> Cow<'_, str> {
+    let plain =
+        |c: char| c.is_alphanumeric() || "/._-:+,@%=".contains(c) || cfg!(windows) && c == '\\';
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.into();
+    }
+    if cfg!(windows) {
+        format!("\"{word}\"").into()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''")).into()
+    }
+}
+
 /// The whole path of a program in a folder of `PATH`.
 pub(super) fn on_path(name: &str) -> Option<PathBuf> {
     find(&std::env::var_os("PATH")?, &file_names(name))
@@ -76,6 +91,29 @@ mod tests {
     use super::*;
     #[cfg(unix)]
     use rejoin::sys::program::is_program;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_word_is_one_for_a_shell() {
+        for word in [
+            "",
+            "plain",
+            "/home/ada/a b",
+            "it's",
+            "$(x)`y`",
+            "~",
+            "a\\b\n",
+            "-x=1",
+            "修",
+        ] {
+            let script = format!("printf %s {}", quoted(word));
+            let shell = std::process::Command::new("sh")
+                .args(["-c", &script])
+                .output();
+            assert_eq!(shell.unwrap().stdout, word.as_bytes(), "{word:?}");
+        }
+        assert_eq!(quoted("/home/ada/a-b"), "/home/ada/a-b");
+    }
 
     #[test]
     fn paths_that_do_not_stay_are_known() {

@@ -25,6 +25,11 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         "rejoin import --watch",
         "it runs until Ctrl-C",
     ),
+    (
+        "docs/import.md",
+        "rejoin resume ID",
+        "it needs a session of a tool; its own tests run it",
+    ),
     ("docs/performance.md", "cargo bench", "it takes minutes"),
     ("docs/postgres.md", "rejoin ", DATABASE),
     ("docs/scaling.md", "rejoin ", DATABASE),

@@ -22,6 +22,8 @@ export interface Session {
   title: string;
   cwd: string;
   agent: string;
+  /** The session as its agent knows it. */
+  agentSession?: { agent: string; sessionId: string } | null;
   model: string;
   createdAt: string;
   updatedAt: string;

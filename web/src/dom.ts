@@ -69,3 +69,18 @@ export function more(label: string, block: HTMLElement, show: () => void): HTMLB
 export function button(label: string, className: string, ...children: Child[]): HTMLButtonElement {
   return h("button", { type: "button", class: className, "aria-label": label, title: label }, ...children);
 }
+
+/** A text on a button that copies it, or selects it where a page may not copy. */
+export function copied(text: string): HTMLButtonElement {
+  const element = h("button", { type: "button", class: "copied", title: "Copy" }, text);
+  element.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      element.title = "Copied";
+      element.classList.add("done");
+    } catch {
+      getSelection()?.selectAllChildren(element);
+    }
+  });
+  return element;
+}

@@ -1,7 +1,7 @@
 /** The page with a conversation: its frame, its rows, the list of turns, search and keys. */
 
 import { blockText, object, text, type Session } from "./acp";
-import { button, h, icon } from "./dom";
+import { copied, button, h, icon } from "./dom";
 import { dateTime, grouped, money, plural } from "./format";
 import { ICONS } from "./icons";
 import { LazyList } from "./lazy";
@@ -166,9 +166,11 @@ function introduce(root: HTMLElement, session: Session, conversation: Conversati
     ["Context", context],
   ];
   const known = facts.filter(([, value]) => value);
+  const own = session.agentSession;
   root.replaceChildren(
     h("h1", {}, text(info?.["title"]) || session.title || "A conversation without a title"),
-    h("dl", {}, ...known.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", { title: value }, value)))),
+    h("dl", {}, ...known.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", { title: value }, value))),
+      own && h("div", {}, h("dt", {}, `ID in ${own.agent}`), h("dd", {}, copied(own.sessionId)))),
     ...(session.damage.length
       ? [h("div", { class: "remark warning" }, h("p", {}, `The log has damage in ${plural(session.damage.length, "place")}; what is there is missing here.`),
           h("ul", {}, ...session.damage.slice(0, 5).map((damage) => h("li", {}, damage))))]

@@ -126,7 +126,7 @@ pub(super) fn candidates(catalog: &Catalog, of_tools: bool) -> Result<Vec<Candid
     let mut cursor = None;
     loop {
         let mut page: SessionPage = catalog.list(&filter, cursor.as_deref(), PAGE)?;
-        catalog.add_agent_ids(&mut page)?;
+        catalog.add_agent_ids(&mut page.sessions)?;
         let listed = page.sessions.into_iter();
         let wanted = listed.filter(|listed| listed.summary.tool.is_some() == of_tools);
         candidates.extend(wanted.map(Candidate::listed));

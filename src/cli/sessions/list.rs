@@ -15,7 +15,7 @@ use crate::cli::values::number;
 use rejoin::engine::known::title;
 use rejoin::history::last_used;
 use rejoin::index::{Archived, Filter, Listed};
-use rejoin::record::ActivityState;
+use rejoin::record::{ActivityState, AgentSessionId};
 use rejoin::sources::{LiveSources, SOURCES};
 use rejoin::sys::{Timestamp, grouped, path};
 
@@ -112,8 +112,9 @@ pub(super) fn run(
         usize::MAX
     };
     let limit = args.limit.unwrap_or(usual);
-    let (listed, total) = read(context, &filter, limit)?;
+    let (mut listed, total) = read(context, &filter, limit)?;
     if args.json {
+        add_agent_ids(context, &mut listed)?;
         output.json(&listed.iter().map(as_json).collect())?;
     } else if for_people {
         print(context, &listed, output)?;
@@ -296,6 +297,16 @@ pub(super) fn minute(at: &str) -> String {
     at.get(..16).unwrap_or_default().replace('T', " ")
 }
 
+/// Adds the agents' ids to sessions of a list, which [`as_json`] has.
+pub(super) fn add_agent_ids(
+    context: &CommandContext<'_>,
+    listed: &mut [Listed],
+) -> Result<(), Failure> {
+    let added = context.catalog.add_agent_ids(listed);
+    added.map_err(|error| Failure::new(format!("cannot list sessions: {error}")))
+}
+
+/// A session for programs.
 pub(super) fn as_json(session: &Listed) -> Value {
     let summary = &session.summary;
     json!({
@@ -306,6 +317,7 @@ pub(super) fn as_json(session: &Listed) -> Value {
         "createdAt": summary.created_at,
         "updatedAt": summary.updated_at,
         "source": summary.source,
+        "agentSessions": summary.agent_sessions().iter().map(AgentSessionId::as_json).collect::<Value>(),
         "prompts": summary.prompts,
         "bytes": summary.scanned,
     })

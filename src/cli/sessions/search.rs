@@ -116,7 +116,8 @@ pub(super) fn run(
     let found = found.map_err(|error| Failure::new(format!("cannot search sessions: {error}")))?;
     let sessions: Vec<&[Hit]> = by_session(&found).take(limit).collect();
     if args.json {
-        output.json(&sessions.iter().map(|hits| as_json(hits)).collect())?;
+        let sessions = sessions.iter().map(|hits| as_json(context, hits));
+        output.json(&sessions.collect::<Result<_, _>>()?)?;
     } else if for_people {
         print(context, &sessions, sought(args).as_ref(), output)?;
     } else {
@@ -391,14 +392,16 @@ fn show(hits: &[Hit], output: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-fn as_json(hits: &[Hit]) -> Value {
+fn as_json(context: &CommandContext<'_>, hits: &[Hit]) -> Result<Value, Failure> {
     let Some(first) = hits.first() else {
-        return Value::Null;
+        return Ok(Value::Null);
     };
-    let mut session = list::as_json(&first.session);
+    let mut listed = first.session.clone();
+    list::add_agent_ids(context, std::slice::from_mut(&mut listed))?;
+    let mut session = list::as_json(&listed);
     session["snippet"] = first.snippet.as_str().into();
     session["hits"] = hits.iter().map(hit_as_json).collect();
-    session
+    Ok(session)
 }
 
 fn hit_as_json(hit: &Hit) -> Value {

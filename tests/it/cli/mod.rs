@@ -10,6 +10,7 @@ mod people;
 #[cfg(unix)]
 mod picker;
 mod removal;
+mod resume;
 mod show;
 mod stats;
 #[cfg(unix)]

@@ -173,11 +173,11 @@ fn invalid_arguments_are_explained() {
     fails(root.path(), &["sessions", "list", "-n", "abc"], 2, number);
     let prune = ["sessions", "prune", "--keep", "x"];
     fails(root.path(), &prune, 2, "expected a number");
-    for resume in [&["resume"][..], &["resume", "x"], &["sessions", "resume"]] {
+    for resume in [&["continue"][..], &["load", "x"], &["sessions", "load"]] {
         let resume = output(root.path(), resume);
         assert_eq!(resume.status.code(), Some(2));
         let text = String::from_utf8(resume.stderr).unwrap();
-        let tips = text.contains("`rejoin wrap -- AGENT`") && text.contains("`rejoin open last`");
+        let tips = text.contains("`rejoin wrap -- AGENT`") && text.contains("`rejoin resume last`");
         let others = ["restore", "prune"].map(|other| text.contains(other));
         assert!(tips && others == [false; 2], "{text}");
     }

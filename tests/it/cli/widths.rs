@@ -173,7 +173,8 @@ const STEPS: &[&[&str]] = &[
     &["wrap", "--", "no-such-agent"],
     &["mcp"],
     &["sesions"],
-    &["resume"],
+    &["continue"],
+    &["resume", "eviction"],
     &["import", "--source", "codex"],
     &["completions"],
 ];

@@ -127,7 +127,7 @@ fn all(catalog: &Catalog, filter: &Filter, limit: usize) -> Vec<SessionPage> {
         pages.push(catalog.list(filter, Some(&cursor), limit).unwrap());
     }
     for page in &mut pages {
-        catalog.add_agent_ids(page).unwrap();
+        catalog.add_agent_ids(&mut page.sessions).unwrap();
     }
     pages
 }
@@ -216,7 +216,7 @@ fn both_catalogs_answer_alike() {
         for offset in [0, 3, 100] {
             let page = |catalog: &Catalog| {
                 let mut page = catalog.list_at(filter, offset, 4).unwrap();
-                catalog.add_agent_ids(&mut page).unwrap();
+                catalog.add_agent_ids(&mut page.sessions).unwrap();
                 page
             };
             assert_eq!(page(&theirs), page(&ours), "{filter:?} {offset}");

@@ -49,6 +49,11 @@ pub struct KnownAgent {
     /// Other names of the agent.
     #[serde(default)]
     names: Vec<String>,
+    /// The command with which its program for the terminal goes on with one of its sessions, with
+    /// `ID` in the place of the agent's id of that session. Empty if there is no such program, or if
+    /// that has sessions of its own.
+    #[serde(default)]
+    resume: Vec<String>,
 }
 
 /// All of them, the most widespread first.
@@ -92,6 +97,17 @@ impl KnownAgent {
         let program = locate(self.command.as_deref()?)?.into_os_string();
         let arguments = self.args.iter().map(OsString::from);
         Some(std::iter::once(program).chain(arguments).collect())
+    }
+
+    /// The command that goes on with the agent's session of this id in a terminal, if there is one.
+    /// Whatever is in the id, it is one argument and no option: none for an id that begins like one.
+    pub fn resume(&self, id: &str) -> Option<Vec<String>> {
+        let is_safe = !id.is_empty() && !id.starts_with('-') && !id.contains(char::is_control);
+        let words = self.resume.iter().map(|word| match word.as_str() {
+            "ID" => id.to_owned(),
+            word => word.to_owned(),
+        });
+        (is_safe && !self.resume.is_empty()).then(|| words.collect())
     }
 
     /// Whether a command with these words speaks ACP.
@@ -247,6 +263,23 @@ mod tests {
                 let others = known().iter().filter(|other| other.is_called(name));
                 assert_eq!(others.count(), 1, "{name}");
             }
+        }
+    }
+
+    #[test]
+    fn an_id_is_one_argument_of_the_command_that_resumes() {
+        for agent in known() {
+            assert_eq!(agent.resume.is_empty(), agent.resume("id").is_none());
+            let ids = agent.resume.iter().filter(|word| *word == "ID").count();
+            assert_eq!(ids, usize::from(!agent.resume.is_empty()), "{}", agent.id);
+        }
+        let claude = KnownAgent::called("Claude Code").unwrap();
+        assert_eq!(
+            claude.resume("a b"),
+            Some(["claude", "--resume", "a b"].map(str::to_owned).into())
+        );
+        for id in ["", "--dangerous", "a\u{1b}[2J", "a\nb"] {
+            assert_eq!(claude.resume(id), None, "{id:?}");
         }
     }
 

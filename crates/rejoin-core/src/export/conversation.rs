@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::index::Summary;
 use crate::json;
 use crate::record::title::{is_command, title};
-use crate::record::{Kind, OpenTurns};
+use crate::record::{AgentSessionId, Kind, OpenTurns};
 use crate::redact::Redactor;
 use crate::replay::{self, Replay};
 use crate::store::{DamageReport, LogReader, Scan, StoreError};
@@ -67,6 +67,7 @@ pub(super) fn about(
         "title": summary.title,
         "cwd": summary.cwd,
         "agent": summary.source,
+        "agentSession": scan.agent_session.as_ref().map(AgentSessionId::as_json),
         "model": summary.activity.model,
         "cost": cost,
         "createdAt": summary.created_at,

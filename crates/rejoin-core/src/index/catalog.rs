@@ -303,9 +303,9 @@ impl Catalog {
         self.backend.ours(agent, ids)
     }
 
-    /// Adds the agents' ids of the sessions to a page, each session's oldest first.
-    pub fn add_agent_ids(&self, page: &mut SessionPage) -> Result<(), ListError> {
-        self.fill_in_agent_ids(page.sessions.iter_mut())
+    /// Adds the agents' ids to sessions of a list, each session's oldest first.
+    pub fn add_agent_ids(&self, sessions: &mut [Listed]) -> Result<(), ListError> {
+        self.fill_in_agent_ids(sessions.iter_mut())
     }
 
     fn fill_in_agent_ids<'a>(

@@ -72,6 +72,18 @@ impl Summary {
         }
     }
 
+    /// The sessions of agents that this one is or was, as those know it, the oldest first; of a
+    /// conversation that another tool keeps, that one.
+    pub fn agent_sessions(&self) -> Vec<AgentSessionId> {
+        match (&self.tool, &self.known_as) {
+            (Some(_), Some(id)) => vec![AgentSessionId {
+                agent: self.source.clone(),
+                id: id.clone(),
+            }],
+            _ => self.agent_ids.clone(),
+        }
+    }
+
     /// Applies the next record of the log.
     pub fn apply_record(&mut self, record: &Record<'_>) {
         if let Some(info) = snapshot_of(record.kind, record.payload) {

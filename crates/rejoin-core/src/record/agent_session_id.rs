@@ -28,6 +28,11 @@ impl AgentSessionId {
         })
     }
 
+    /// The session for programs: an object with the names of the agent and of the session there.
+    pub fn as_json(&self) -> Value {
+        json!({ "agent": self.agent, "sessionId": self.id })
+    }
+
     /// The payload for a conversation that was imported from a file of another tool: its own id, the
     /// tool's agent, and the model that answered last.
     pub fn of_tool(id: &str, agent: &str, model: Option<&str>) -> String {

@@ -59,6 +59,9 @@ pub struct Scan {
     pub first_prompt: Option<String>,
     /// The agents' ids of the session.
     pub agent_ids: Vec<AgentSessionId>,
+    /// The session of the agent that has it now, as that agent knows it; none if the agent has not
+    /// said its id, or has none of its own.
+    pub agent_session: Option<AgentSessionId>,
     /// The titles of the session.
     pub titles: TitleTracker,
     /// Whether it is archived.
@@ -79,6 +82,10 @@ pub(super) fn scan(
     visit: &mut dyn FnMut(&PositionedRecord<'_>),
 ) -> Result<Scan, StoreError> {
     let header = header::read(records, file, id)?;
+    let agent_session = header.known_as.clone().map(|id| AgentSessionId {
+        agent: header.engine.name.clone(),
+        id,
+    });
     let mut scan = Scan {
         created_at: String::new(),
         workspace: header.workspace.clone(),
@@ -98,6 +105,7 @@ pub(super) fn scan(
         updated_at: None,
         first_prompt: None,
         agent_ids: Vec::new(),
+        agent_session,
         titles: TitleTracker::default(),
         archived: false,
         restored_at: None,
@@ -175,6 +183,7 @@ impl Scan {
             }
             Kind::AgentSessionId => {
                 let inner = AgentSessionId::read(record.payload);
+                self.agent_session.clone_from(&inner);
                 let new = inner.filter(|inner| !self.agent_ids.contains(inner));
                 self.agent_ids.extend(new);
             }

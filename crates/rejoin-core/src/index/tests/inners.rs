@@ -63,7 +63,7 @@ fn of_a_page_are_in_the_order_of_the_log() {
     }
     let catalog = world.catalog();
     let mut page = catalog.list(&Filter::default(), None, 10).unwrap();
-    catalog.add_agent_ids(&mut page).unwrap();
+    catalog.add_agent_ids(&mut page.sessions).unwrap();
     for listed in page.sessions {
         let known = listed.summary.agent_ids;
         let known: Vec<_> = known.iter().map(|known| &*known.id).collect();

@@ -164,7 +164,7 @@ async fn ours(
             catalog.read_words_in_background();
         }
         if offers_aliases {
-            catalog.add_agent_ids(&mut page)?;
+            catalog.add_agent_ids(&mut page.sessions)?;
         }
         Ok(page)
     });

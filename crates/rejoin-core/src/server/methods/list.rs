@@ -252,7 +252,7 @@ async fn own_page(
             catalog.read_words_in_background();
         }
         if offers_aliases {
-            catalog.add_agent_ids(&mut page)?;
+            catalog.add_agent_ids(&mut page.sessions)?;
         }
         let sessions = std::mem::take(&mut page.sessions).into_iter();
         let sessions = sessions.take(query.limit);

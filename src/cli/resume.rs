@@ -1,0 +1,189 @@
+//! `rejoin resume`: the command by which a session's own tool goes on with it in a terminal.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::json;
+
+use rejoin::engine::known::{KnownAgent, title};
+use rejoin::index::ObservedSession;
+use rejoin::record::AgentSessionId;
+use rejoin::store::StoreError;
+use rejoin::sys::SessionId;
+
+#[cfg(not(unix))]
+use super::exit::FAILED;
+use super::exit::Failure;
+use super::global::Global;
+use super::programs::{on_path, quoted};
+use super::sessions::context::{CommandContext, unread};
+use super::sessions::id::find_readable;
+use super::sessions::named::SESSION;
+use super::sources;
+use super::store_path;
+use super::term::{Output, note, printable};
+
+/// Which session, and what to do with the command.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[arg(value_name = "ID", help = SESSION)]
+    id: String,
+    /// Run the command in the session's folder instead of printing it.
+    #[arg(long)]
+    exec: bool,
+    /// Print a JSON object: the session, the agent and its id there, the folder, the command.
+    #[arg(long, conflicts_with = "exec")]
+    json: bool,
+    #[command(flatten)]
+    sources: sources::Args,
+}
+
+/// How a session goes on in a terminal.
+struct Resumption {
+    session: SessionId,
+    /// The session of the tool, as the tool knows it.
+    own: AgentSessionId,
+    folder: String,
+    /// The tool and its arguments.
+    command: Vec<String>,
+}
+
+impl Resumption {
+    /// The command as a line for a shell.
+    fn line(&self) -> String {
+        let words: Vec<_> = self.command.iter().map(|word| quoted(word)).collect();
+        format!("cd {} && {}", quoted(&self.folder), words.join(" "))
+    }
+}
+
+pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
+    let context = CommandContext::of_sources(global, &args.sources)?;
+    let id = find_readable(&context, &args.id)?;
+    let found = resumption(&context, id)?;
+    if args.exec {
+        if let Some(why) = open_elsewhere(&context, &found.session) {
+            return Err(why);
+        }
+        if let Some(why) = obstacle(&found) {
+            return Err(why);
+        }
+        return start(global, &found);
+    }
+    if args.json {
+        output.json(&json!({
+            "sessionId": found.session.as_str(),
+            "agentSession": found.own.as_json(),
+            "cwd": found.folder,
+            "command": found.command,
+        }))?;
+    } else {
+        output.line(printable(&found.line()))?;
+    }
+    let open = open_elsewhere(&context, &found.session);
+    for why in [open, obstacle(&found)].into_iter().flatten() {
+        note(global, why.message(), why.next());
+    }
+    Ok(())
+}
+
+/// How this session goes on.
+fn resumption(context: &CommandContext<'_>, session: SessionId) -> Result<Resumption, Failure> {
+    let (own, folder) = own_session(context, &session)?;
+    let Some(own) = own else {
+        return Err(Failure::new(format!(
+            "{session} is not known to any agent by an id of its own"
+        ))
+        .hint("open it in your editor: `rejoin wrap -- AGENT` gives the agent what was said"));
+    };
+    let agent = KnownAgent::called(&own.agent);
+    let command = agent.and_then(|agent| agent.resume(&own.id));
+    let command = command.ok_or_else(|| {
+        let (name, id) = (title(&own.agent), &own.id);
+        Failure::new(format!(
+            "rejoin knows no command by which {name} goes on with a session in a terminal; there, \
+             its id is {id:?}"
+        ))
+        .hint("open it in your editor, with `rejoin wrap -- AGENT` as its agent")
+    })?;
+    Ok(Resumption {
+        session,
+        own,
+        folder,
+        command,
+    })
+}
+
+/// The session of the agent that has it now, and the working directory.
+fn own_session(
+    context: &CommandContext<'_>,
+    id: &SessionId,
+) -> Result<(Option<AgentSessionId>, String), Failure> {
+    if let Ok(mut reader) = context.store.read(id) {
+        let scan = reader.scan()?;
+        return Ok((scan.agent_session, scan.workspace.cwd));
+    }
+    // The list knows enough of a conversation that another tool keeps, which may be long.
+    let tools = context.tools()?;
+    let listed = tools.map(|tools| tools.catalog.look(std::slice::from_ref(id), None));
+    let mut listed = listed.transpose().map_err(|error| unread(&error))?;
+    match listed.as_mut().and_then(|listed| listed.remove(id)) {
+        Some(ObservedSession::Listed(listed)) => {
+            let summary = listed.summary;
+            Ok((summary.agent_sessions().pop(), summary.cwd))
+        }
+        _ => Err(StoreError::NotFound { id: id.clone() }.into()),
+    }
+}
+
+/// Why two would write to the session, if another process has it open.
+fn open_elsewhere(context: &CommandContext<'_>, id: &SessionId) -> Option<Failure> {
+    let (id, holder) = (id.clone(), context.store.holder(id));
+    let is_open = context.store.is_open(&id);
+    is_open.then(|| StoreError::InUse { id, holder }.into())
+}
+
+/// Why the command cannot run here.
+fn obstacle(found: &Resumption) -> Option<Failure> {
+    let folder = &found.folder;
+    if !Path::new(folder).is_dir() {
+        let why = Failure::new(format!("there is no folder {folder}"));
+        return Some(why.hint("the tool looks for its sessions by their folder: make it again"));
+    }
+    let program = found.command.first()?;
+    if on_path(program).is_none() {
+        let name = title(&found.own.agent);
+        let why = Failure::new(format!("{program} is not in a folder of PATH"));
+        return Some(why.hint(format!("install {name}, or run the command where it is")));
+    }
+    None
+}
+
+/// Runs the command in the place of this process where the system can do so.
+fn start(global: &Global, found: &Resumption) -> Result<(), Failure> {
+    let Some((name, arguments)) = found.command.split_first() else {
+        return Ok(());
+    };
+    let program = on_path(name).unwrap_or_else(|| name.into());
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(&found.folder);
+    command.env("PWD", &found.folder);
+    for withheld in store_path::launch(global)?.withheld {
+        command.env_remove(withheld);
+    }
+    let cannot = |error| Failure::new(format!("cannot start {name}: {error}"));
+    #[cfg(unix)]
+    return Err(cannot(std::os::unix::process::CommandExt::exec(
+        &mut command,
+    )));
+    #[cfg(not(unix))]
+    {
+        let status = command.status().map_err(cannot)?;
+        match status.code() {
+            Some(0) => Ok(()),
+            code => {
+                let code = code.and_then(|code| u8::try_from(code).ok());
+                Err(Failure::with_code(code.unwrap_or(FAILED), ""))
+            }
+        }
+    }
+}
