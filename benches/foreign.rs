@@ -264,7 +264,7 @@ fn commands(store: &Path, home: &Path) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rejoin"));
         command.args(arguments).arg("--store").arg(store);
         command.env("HOME", home).env("REJOIN_SOURCES", "all");
-        for name in ToolFolders::VARIABLES {
+        for name in ToolFolders::names() {
             command.env_remove(name);
         }
         process(name, &mut command);

@@ -71,7 +71,7 @@ fn client(store: &Path, home: &Path, sources: &str) -> Result<Client> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rejoin"));
     command.arg("serve").arg("--store").arg(store);
     command.args(["--sources", sources]).env("HOME", home);
-    for name in rejoin::sources::ToolFolders::VARIABLES {
+    for name in rejoin::sources::ToolFolders::names() {
         command.env_remove(name);
     }
     let mut client = Client::of(command)?;

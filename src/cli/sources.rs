@@ -149,10 +149,13 @@ pub(super) fn folders(named: &str) -> Vec<(&'static str, String)> {
 
 /// The folders that the environment names, as the tools take them.
 fn variables() -> BTreeMap<&'static str, PathBuf> {
-    let named = ToolFolders::VARIABLES.into_iter().filter_map(|name| {
+    let named = ToolFolders::names().into_iter().filter_map(|name| {
         let folder = std::env::var_os(name).filter(|folder| !folder.is_empty())?;
         let folder = PathBuf::from(folder);
-        if matches!(name, "GOOSE_PATH_ROOT" | "XDG_DATA_HOME") {
+        if matches!(
+            name,
+            "GOOSE_PATH_ROOT" | "XDG_DATA_HOME" | "XDG_CONFIG_HOME"
+        ) {
             return folder.is_absolute().then_some((name, folder));
         }
         // Relative to the tool's own folder.

@@ -77,7 +77,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
             note(global, error, None);
         }
         if args.json {
-            let folder = (source.root)(&places);
+            let folder = source.folder(&places);
             reports.push(tally.as_json(source, &folder));
         } else {
             for line in lines_of(source, &tally, &places, output.look()) {
@@ -99,7 +99,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
 
 /// The lines about a source. People get lines that fit, the others of which are below the name.
 fn lines_of(source: &Source, tally: &Tally, places: &ToolFolders, look: &Look) -> Vec<String> {
-    let folder = (source.root)(places);
+    let folder = source.folder(places);
     let (folder, room) = if look.terminal {
         let folder = look.folder(&folder.to_string_lossy());
         (folder, Some(look.width.saturating_sub(NAMES)))

@@ -110,14 +110,19 @@ impl Follower {
     fn run(mut self, said: &mpsc::Sender<FollowerMessage>) {
         let all: BTreeSet<usize> = (0..self.sources.len()).collect();
         let changes = ChangedSources::default();
-        let mut watches: Vec<Option<Watch>> = all.iter().map(|_| None).collect();
+        let mut watches: HashMap<PathBuf, Watch> = HashMap::new();
         let mut due = all.clone();
         let mut is_first = true;
         loop {
             // What changes from here on is noticed, or is read below.
-            for (at, watch) in watches.iter_mut().enumerate() {
-                let root = (self.sources[at].root)(&self.places);
-                *watch = watch.take().or_else(|| changes.watch(at, &root));
+            for (at, source) in self.sources.iter().enumerate() {
+                for root in (source.roots)(&self.places) {
+                    if !watches.contains_key(&root)
+                        && let Some(watch) = changes.watch(at, &root)
+                    {
+                        watches.insert(root, watch);
+                    }
+                }
             }
             if let Err(end) = self.import(&due, is_first, said) {
                 if let Some(failure) = end {

@@ -39,7 +39,7 @@ impl Case {
 
     /// Sets a variable to a path in the home folder.
     fn set(&mut self, name: &str, path: &str) {
-        let mut names = ToolFolders::VARIABLES.into_iter();
+        let mut names = ToolFolders::names().into_iter();
         let name = names.find(|known| *known == name).unwrap();
         self.variables.insert(name, self.home.path().join(path));
     }

@@ -208,7 +208,7 @@ fn on_a_terminal_they_are_listed_and_marked() {
         list.env("REJOIN_SOURCES", sources);
         crate::support::terminal::shown(list)
     };
-    let all = list(None, &[], "");
+    let all = list(None, &["--all"], "");
     let kept = "kept by another tool; `rejoin import` copies it\n";
     assert!(all.ends_with(kept) && all.lines().count() > 10, "{all}");
     let of_codex = all.lines().find(|line| line.starts_with(WORD)).unwrap();

@@ -23,7 +23,7 @@ use crate::support::command::{command, runs};
 pub(super) fn at_home(store: &Path, home: &Path, arguments: &[&str]) -> Command {
     let mut command = command(store, arguments);
     command.env("HOME", home).env("USERPROFILE", home);
-    for name in ToolFolders::VARIABLES {
+    for name in ToolFolders::names() {
         command.env_remove(name);
     }
     command
@@ -101,22 +101,33 @@ fn what_tools_keep_becomes_sessions_and_stays_what_it_was() {
     let said = String::from_utf8(output.stdout).unwrap();
     let expected = "\
 claude-code  1 imported, 1 unknown record left out, 1 damaged line
+cline        2 imported, 1 unknown record left out
 codex        2 imported, 1 without a prompt or part of another, 1 unknown record left out
 copilot      1 imported, 1 unknown record left out
 gemini       2 imported
 goose        4 imported, 1 unknown record left out, 1 damaged line
+grok         1 imported, 1 without a prompt or part of another, 1 unknown record left out
+kilo-code    1 imported
 kimi         1 imported, 1 unknown record left out
 kimi-cli     3 imported, 1 unknown record left out
 opencode     2 imported
 pi           1 imported, 1 unknown record left out
 qwen         1 imported
+roo-code     1 imported, 1 unknown record left out
+zed          2 imported, 1 unknown record left out
 ";
     assert_eq!(said, expected);
     let titles: Vec<String> = listed(store).into_iter().map(|(title, _)| title).collect();
     let expected = [
+        "Make a chart.",
+        "A clock that runs",
+        "The button",
+        "Greet.",
+        "Sort the list.",
         "Hello, early version.",
         "Read it.",
         "Hello, goose.",
+        "Chapter two",
         "The build",
         "Numbers in a file",
         "Hello.",
@@ -132,6 +143,7 @@ qwen         1 imported
         "An early one",
         "Copied",
         "Hello from an early version.",
+        "Early",
     ];
     assert_eq!(titles, expected);
     runs(store, &["sessions", "verify"]);

@@ -279,7 +279,7 @@ fn the_command_lists_them_by_tool() {
         command
             .env("HOME", home.path())
             .env("USERPROFILE", home.path());
-        for name in ToolFolders::VARIABLES {
+        for name in ToolFolders::names() {
             command.env_remove(name);
         }
         let output = command.output().unwrap();

@@ -39,6 +39,7 @@ pub(crate) fn home() -> TempDir {
     for (content, path) in [
         ("goose.sql", "goose/sessions/sessions.db"),
         ("opencode.sql", "opencode/opencode.db"),
+        ("zed.sql", "zed/threads/threads.db"),
     ] {
         let path = home.path().join(".local/share").join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -83,7 +84,7 @@ fn source(name: &str) -> &'static Source {
 
 /// The sources that are files; a database is SQLite's to read.
 fn of_files() -> impl Iterator<Item = &'static Source> {
-    let is_database = |name| matches!(name, "goose" | "opencode");
+    let is_database = |name| matches!(name, "goose" | "opencode" | "zed");
     SOURCES
         .iter()
         .filter(move |source| !is_database(source.name))

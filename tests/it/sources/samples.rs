@@ -308,3 +308,61 @@ fn opencode() {
     let read: usize = read.iter().map(|(_, read)| number_of_prompts(read)).sum();
     assert!(read > 0 && read <= prompts, "{read} of {prompts}");
 }
+
+/// A sample in a folder of its own, as its tool names it.
+fn as_named(sample: &Path, name: &str) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::copy(sample, &path).unwrap();
+    (folder, path)
+}
+
+#[test]
+fn cline() {
+    let Some(folder) = samples("cline") else {
+        return;
+    };
+    let sample = folder.join("session.messages.json");
+    let saved: Value = serde_json::from_slice(&fs::read(&sample).unwrap()).unwrap();
+    let (_folder, path) = as_named(&sample, "s/s.messages.json");
+    let conversation = read("cline", &path);
+    let is_prompt = |message: &&Value| {
+        let blocks = message["content"].as_array().unwrap();
+        message["role"] == "user" && blocks.iter().any(|block| block["type"] == "text")
+    };
+    let messages = saved["messages"].as_array().unwrap().iter();
+    assert_eq!(
+        number_of_prompts(&conversation),
+        messages.clone().filter(is_prompt).count()
+    );
+    let blocks = messages.filter(|message| message["role"] == "assistant");
+    let blocks = blocks.flat_map(|message| message["content"].as_array().unwrap());
+    let spoken = blocks.filter_map(|block| block["text"].as_str().map(str::to_owned));
+    let kept = said(&conversation, "agent_message_chunk");
+    assert_eq!(spoken.collect::<BTreeSet<_>>(), kept);
+    assert_eq!(
+        (conversation.unknown.total(), conversation.damage.len()),
+        (0, 0)
+    );
+}
+
+#[test]
+fn tasks_of_roo_code() {
+    let Some(folder) = samples("roo") else {
+        return;
+    };
+    let mut paths = Vec::new();
+    files(&folder, "json", &mut paths);
+    assert!(!paths.is_empty());
+    for path in paths {
+        let messages: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        let messages = messages.as_array().unwrap().iter();
+        let feedback = messages.filter(|message| message["say"] == "user_feedback");
+        let conversation = read("roo-code", &path);
+        assert_eq!(number_of_prompts(&conversation), 1 + feedback.count());
+        assert_eq!(conversation.unknown.total(), 0);
+        let kept = said(&conversation, "agent_message_chunk");
+        assert!(kept.len() > 1, "{kept:?}");
+    }
+}

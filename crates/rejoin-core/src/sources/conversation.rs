@@ -256,6 +256,11 @@ impl ConversationBuilder {
         }
     }
 
+    /// Adds a block of a thought.
+    pub(super) fn thought_block(&mut self, at: Timestamp, id: Option<&str>, block: Value) {
+        self.chunk(at, "agent_thought_chunk", id, block);
+    }
+
     /// Adds a thought that belongs to the agent's message with this id. For clients it is a message of
     /// its own.
     pub(super) fn thought_of(&mut self, at: Timestamp, message: Option<&str>, text: &str) {
@@ -343,6 +348,24 @@ impl ConversationBuilder {
         });
         if let (Value::Object(update), Value::Object(known)) = (&mut update, known) {
             update.extend(known);
+        }
+        self.update(at, &update);
+    }
+
+    /// Adds an update of a tool call as the protocol has it, which may begin the call.
+    pub(super) fn tool(&mut self, at: Timestamp, id: &str, begins: bool, mut update: Value) {
+        if begins {
+            self.open.insert(id.to_owned());
+        } else if !self.open.contains(id) {
+            self.reopen_turn(id);
+        }
+        if matches!(update["status"].as_str(), Some("completed" | "failed")) {
+            self.open.remove(id);
+        }
+        for name in ["content", "locations"] {
+            if let Some(parts) = update.get_mut(name).and_then(Value::as_array_mut) {
+                make_absolute(self.state.folder.as_deref(), parts);
+            }
         }
         self.update(at, &update);
     }

@@ -4,6 +4,10 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::sys::Timestamp;
+
+use super::{FoundConversation, FoundConversations};
+
 use rusqlite::{Connection, OpenFlags, Row};
 
 /// How long the tool may keep the database locked.
@@ -28,4 +32,30 @@ pub(super) fn open(path: &Path) -> io::Result<Connection> {
 pub(super) fn column(row: &Row<'_>, name: &str) -> Option<String> {
     let text: Option<String> = row.get(name).ok()?;
     text.filter(|text| !text.is_empty())
+}
+
+/// Adds the conversations in a database, of which `list` has the keys and when each was changed.
+/// There may be no database.
+pub(super) fn find(
+    root: &Path,
+    path: &Path,
+    search: &mut FoundConversations,
+    list: impl FnOnce(&Connection) -> rusqlite::Result<Vec<(String, Timestamp)>>,
+) {
+    let listed = match open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+        opened => opened.and_then(|database| list(&database).map_err(io::Error::other)),
+    };
+    match listed {
+        Ok(listed) => search
+            .found
+            .extend(listed.into_iter().map(|(key, modified)| FoundConversation {
+                root: root.to_owned(),
+                path: path.to_owned(),
+                key: Some(key),
+                modified,
+                size: 0,
+            })),
+        Err(error) => search.errors.push((path.to_owned(), error)),
+    }
 }

@@ -179,16 +179,13 @@ impl LiveSources {
     pub fn folders(&self, catalog: &Catalog) -> Result<BTreeSet<PathBuf>, ListError> {
         let mut folders = BTreeSet::new();
         for source in &self.sources {
-            let root = (source.root)(&self.places);
+            let roots = (source.roots)(&self.places);
+            let is_inside = |folder: &&Path| roots.iter().any(|root| folder.starts_with(root));
             for path in catalog.tool_files().newest(source.name, NEWEST)? {
                 let above = Path::new(&path).ancestors().skip(1);
-                folders.extend(
-                    above
-                        .take_while(|folder| folder.starts_with(&root))
-                        .map(Path::to_owned),
-                );
+                folders.extend(above.take_while(is_inside).map(Path::to_owned));
             }
-            folders.insert(root);
+            folders.extend(roots);
         }
         Ok(folders)
     }
@@ -223,7 +220,7 @@ impl LiveSources {
         let mut roots = self
             .sources
             .iter()
-            .map(|source| (source.root)(&self.places));
+            .flat_map(|source| (source.roots)(&self.places));
         roots.any(|root| root.is_dir())
     }
 
@@ -233,9 +230,13 @@ impl LiveSources {
     }
 
     fn found_in(&self, source: &Source, file: &FileOfTool) -> FoundConversation {
+        let path = PathBuf::from(&file.path);
+        let mut roots = (source.roots)(&self.places).into_iter();
         FoundConversation {
-            root: (source.root)(&self.places),
-            path: PathBuf::from(&file.path),
+            root: roots
+                .find(|root| path.starts_with(root))
+                .unwrap_or_default(),
+            path,
             key: Some(file.part.clone()).filter(|part| !part.is_empty()),
             modified: Timestamp::from_millis(file.changed),
             size: file.size,

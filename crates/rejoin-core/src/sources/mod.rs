@@ -2,10 +2,13 @@
 //!
 //! A source is read-only. It finds the conversations of one tool and turns each of them into the
 //! records that a session of ours would have had. [`SOURCES`] is the table of them; a new one is one
-//! more file or folder, and one more entry there.
+//! more file or folder, and one more row there.
 
+mod blocks;
 mod branch;
 mod claude_code;
+mod cline;
+mod cline_tasks;
 mod codex;
 mod content;
 mod conversation;
@@ -16,6 +19,7 @@ mod file;
 mod gemini;
 mod preview;
 mod goose;
+mod grok;
 pub mod import;
 mod kimi;
 mod kimi_cli;
@@ -27,12 +31,15 @@ mod qwen;
 mod raw;
 mod scan;
 mod usage;
+mod zed;
 mod sought;
 mod subagents;
+mod table;
 mod tool;
 mod unknown;
+mod updates;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -48,6 +55,7 @@ pub use preview::LARGEST;
 pub use raw::FilePart;
 use sought::SoughtWord;
 use subagents::SourceSubagent;
+pub use table::SOURCES;
 pub use unknown::UnknownKinds;
 
 /// A tool whose conversations can be read.
@@ -58,8 +66,10 @@ pub struct Source {
     /// The name of the tool's ACP agent, as the log has it. A wrap of that agent opens an imported
     /// conversation by the tool's own id.
     pub agent: &'static str,
-    /// The folder with the conversations.
-    pub root: fn(&ToolFolders) -> PathBuf,
+    /// The variables of the environment that name the tool's folders.
+    pub variables: &'static [&'static str],
+    /// The folders with the conversations: one, or several if several programs have the tool.
+    pub roots: fn(&ToolFolders) -> Vec<PathBuf>,
     reader: SourceReader,
 }
 
@@ -67,22 +77,7 @@ pub struct Source {
 #[derive(Debug)]
 enum SourceReader {
     /// A file for each conversation.
-    Files {
-        /// Whether a file below the folder is a conversation: its path from there.
-        is_conversation: fn(&Path) -> bool,
-        /// The path of the file with the state of a conversation, such as its title, if the file at
-        /// this path has none of it.
-        state: fn(&Path) -> Option<PathBuf>,
-        /// Reads a conversation from a file's bytes, and its subagents, which may have files of their
-        /// own, if they are wanted.
-        read: fn(&FoundConversation, &[u8], Wanted<'_>) -> ToolConversation,
-        /// The other files that have words of the conversation, if the file has one of the `marks`
-        /// or not; none if words are put together from parts, so that they cannot be looked for in
-        /// files.
-        others: fn(&FoundConversation, &[u8], bool) -> Option<Vec<PathBuf>>,
-        /// See `others`.
-        marks: &'static [&'static str],
-    },
+    Files(FileReader),
     /// A database with all of them, or several.
     Database {
         find: fn(&Path, &mut FoundConversations),
@@ -91,128 +86,85 @@ enum SourceReader {
     },
 }
 
+/// Reads the conversations of a tool that has a file for each.
+#[derive(Debug)]
+struct FileReader {
+    /// Whether a file below the folder is a conversation: its path from there.
+    is_conversation: fn(&Path) -> bool,
+    /// The path of the file with the state of a conversation, such as its title, if the file at
+    /// this path has none of it.
+    state: fn(&Path) -> Option<PathBuf>,
+    /// Reads a conversation from a file's bytes, and its subagents, which may have files of their
+    /// own, if they are wanted.
+    read: fn(&FoundConversation, &[u8], Wanted<'_>) -> ToolConversation,
+    /// The other files that have words of the conversation, if the file has one of the `marks`
+    /// or not; none if words are put together from parts, so that they cannot be looked for in
+    /// files.
+    others: fn(&FoundConversation, &[u8], bool) -> Option<Vec<PathBuf>>,
+    /// See `others`.
+    marks: &'static [&'static str],
+    /// How many folders deep below the tool's folder its conversations are, at most.
+    depth: usize,
+}
+
+impl FileReader {
+    /// A reader of files that have all of a conversation, with its words as they are.
+    const fn new(
+        is_conversation: fn(&Path) -> bool,
+        read: fn(&FoundConversation, &[u8], Wanted<'_>) -> ToolConversation,
+    ) -> Self {
+        Self {
+            is_conversation,
+            state: |_| None,
+            read,
+            others: |_, _, _| Some(Vec::new()),
+            marks: &[],
+            depth: DEPTH,
+        }
+    }
+
+    /// A reader of conversations that are at most this deep, with much else below.
+    const fn with_depth(mut self, depth: usize) -> Self {
+        self.depth = depth;
+        self
+    }
+
+    /// A reader of conversations whose state is in a file beside their own.
+    const fn with_state(mut self, state: fn(&Path) -> Option<PathBuf>) -> Self {
+        self.state = state;
+        self
+    }
+
+    /// A reader of conversations whose words are put together from parts.
+    const fn of_parts(mut self) -> Self {
+        self.others = |_, _, _| None;
+        self
+    }
+}
+
 /// Where subagents are put, if they are wanted.
 type Wanted<'a> = Option<&'a mut Vec<SourceSubagent>>;
 
-/// All of them.
-pub static SOURCES: [Source; 10] = [
-    Source {
-        name: "claude-code",
-        agent: "claude-agent-acp",
-        root: claude_code::root,
-        reader: SourceReader::Files {
-            is_conversation: claude_code::is_conversation,
-            state: |_| None,
-            read: claude_code::read,
-            others: |found, bytes, is_marked| Some(claude_code::others(found, bytes, is_marked)),
-            marks: &claude_code::MARKS,
-        },
-    },
-    Source {
-        name: "codex",
-        agent: "codex-acp",
-        root: codex::root,
-        reader: SourceReader::Files {
-            is_conversation: codex::is_conversation,
-            state: |_| None,
-            read: codex::read,
-            others: codex::others,
-            marks: &codex::MARKS,
-        },
-    },
-    Source {
-        name: "copilot",
-        agent: "Copilot",
-        root: copilot::root,
-        reader: SourceReader::Files {
-            is_conversation: copilot::is_conversation,
-            state: |_| None,
-            read: copilot::read,
-            others: |_, _, _| Some(Vec::new()),
-            marks: &[],
-        },
-    },
-    Source {
-        name: "gemini",
-        agent: "gemini-cli",
-        root: gemini::root,
-        reader: SourceReader::Files {
-            is_conversation: gemini::is_conversation,
-            state: |_| None,
-            read: gemini::read,
-            others: gemini::others,
-            marks: &gemini::MARKS,
-        },
-    },
-    Source {
-        name: "goose",
-        agent: "goose",
-        root: goose::root,
-        reader: SourceReader::Database {
-            find: goose::find,
-            read: goose::read,
-        },
-    },
-    Source {
-        name: "kimi",
-        agent: "Kimi Code CLI",
-        root: kimi::root,
-        reader: SourceReader::Files {
-            is_conversation: kimi::is_conversation,
-            state: kimi::state,
-            read: kimi::read,
-            // Words are put together from parts.
-            others: |_, _, _| None,
-            marks: &[],
-        },
-    },
-    Source {
-        name: "kimi-cli",
-        agent: "Kimi Code CLI",
-        root: kimi_cli::root,
-        reader: SourceReader::Files {
-            is_conversation: kimi_cli::is_conversation,
-            state: kimi_cli::state,
-            read: kimi_cli::read,
-            // Words are put together from parts.
-            others: |_, _, _| None,
-            marks: &[],
-        },
-    },
-    Source {
-        name: "opencode",
-        agent: "OpenCode",
-        root: opencode::root,
-        reader: SourceReader::Database {
-            find: opencode::find,
-            read: opencode::read,
-        },
-    },
-    Source {
-        name: "pi",
-        agent: "pi-acp",
-        root: pi::root,
-        reader: SourceReader::Files {
-            is_conversation: pi::is_conversation,
-            state: |_| None,
-            read: pi::read,
-            others: |_, _, _| Some(Vec::new()),
-            marks: &[],
-        },
-    },
-    Source {
-        name: "qwen",
-        agent: "qwen-code",
-        root: qwen::root,
-        reader: SourceReader::Files {
-            is_conversation: qwen::is_conversation,
-            state: |_| None,
-            read: qwen::read,
-            others: qwen::others,
-            marks: &[],
-        },
-    },
+/// The names of editors that are made from Visual Studio Code.
+const EDITORS: [&str; 6] = [
+    "Code",
+    "Code - Insiders",
+    "VSCodium",
+    "Cursor",
+    "Windsurf",
+    "Kiro",
 ];
+
+/// Their folders on machines that they work on from afar.
+const SERVERS: [&str; 4] = [
+    ".vscode-server",
+    ".vscode-server-insiders",
+    ".cursor-server",
+    ".windsurf-server",
+];
+
+/// The variables by which [`ToolFolders::settings`] is found.
+const SETTINGS: &[&str] = &["XDG_CONFIG_HOME", "APPDATA"];
 
 /// Where tools keep their files.
 #[derive(Clone, Debug, Default)]
@@ -224,26 +176,36 @@ pub struct ToolFolders {
 }
 
 impl ToolFolders {
-    /// The variables that name a tool's folder.
-    pub const VARIABLES: [&'static str; 12] = [
-        "CLAUDE_CONFIG_DIR",
-        "CODEX_HOME",
-        "COPILOT_HOME",
-        "GEMINI_CLI_HOME",
-        "GOOSE_PATH_ROOT",
-        "KIMI_CODE_HOME",
-        "KIMI_SHARE_DIR",
-        "OPENCODE_DB",
-        "PI_CODING_AGENT_DIR",
-        "QWEN_HOME",
-        "QWEN_RUNTIME_DIR",
-        "XDG_DATA_HOME",
-    ];
+    /// The variables that name the tools' folders, each once.
+    pub fn names() -> BTreeSet<&'static str> {
+        let all = SOURCES.iter().flat_map(|source| source.variables);
+        all.copied().collect()
+    }
 
     /// The folder that a variable names, else one in the home folder.
     fn folder(&self, variable: &str, in_home: &str) -> PathBuf {
         let named = self.variables.get(variable).cloned();
         named.unwrap_or_else(|| self.home.join(in_home))
+    }
+
+    /// The folder in which programs keep their settings.
+    fn settings(&self) -> PathBuf {
+        if cfg!(target_os = "macos") {
+            self.home.join("Library/Application Support")
+        } else if cfg!(windows) {
+            self.folder("APPDATA", "AppData/Roaming")
+        } else {
+            self.folder("XDG_CONFIG_HOME", ".config")
+        }
+    }
+
+    /// The `User` folders of the editors that are made from Visual Studio Code, and of their parts on
+    /// machines that they work on from afar. Extensions have their files in them.
+    fn editors(&self) -> Vec<PathBuf> {
+        let settings = self.settings();
+        let here = EDITORS.iter().map(|name| settings.join(name));
+        let afar = SERVERS.iter().map(|name| self.home.join(name).join("data"));
+        here.chain(afar).map(|folder| folder.join("User")).collect()
     }
 }
 
@@ -282,11 +244,18 @@ fn has_extension(name: impl AsRef<Path>, extensions: &[&str]) -> bool {
     extension.is_some_and(|extension| extensions.iter().any(|known| extension == *known))
 }
 
-/// Folders below a source's are not looked into deeper than this. No tool nests that far; a loop of
+/// Folders below a source's are not looked into deeper than this if it does not say how deep. No tool nests that far; a loop of
 /// links would.
 const DEPTH: usize = 8;
 
 impl Source {
+    /// The first of the tool's folders that is there; the first one if none is.
+    pub fn folder(&self, places: &ToolFolders) -> PathBuf {
+        let mut roots = (self.roots)(places);
+        let there = roots.iter().position(|root| root.is_dir());
+        roots.swap_remove(there.unwrap_or(0))
+    }
+
     /// The conversations of the tool, the one that changed last first. There are none if it has no
     /// folder.
     pub fn find(&self, places: &ToolFolders) -> FoundConversations {
@@ -301,21 +270,17 @@ impl Source {
 
     /// The conversations of the tool, in any order.
     fn search(&self, places: &ToolFolders) -> FoundConversations {
-        let root = (self.root)(places);
         let mut search = FoundConversations::default();
-        match &self.reader {
-            SourceReader::Files {
-                is_conversation,
-                state,
-                ..
-            } => FolderSearch {
-                root: &root,
-                is_conversation: *is_conversation,
-                state: *state,
-                search: &mut search,
+        for root in (self.roots)(places) {
+            match &self.reader {
+                SourceReader::Files(reader) => FolderSearch {
+                    root: &root,
+                    reader,
+                    search: &mut search,
+                }
+                .look_into(Path::new(""), reader.depth),
+                SourceReader::Database { find, .. } => find(&root, &mut search),
             }
-            .look_into(Path::new(""), DEPTH),
-            SourceReader::Database { find, .. } => find(&root, &mut search),
         }
         search
     }
@@ -324,9 +289,9 @@ impl Source {
     /// found.
     fn changed(&self, found: &FoundConversation) -> io::Result<Timestamp> {
         match &self.reader {
-            SourceReader::Files { state, .. } => {
+            SourceReader::Files(reader) => {
                 let file = fs::metadata(&found.path)?;
-                Ok(last_change(file.modified()?, state(&found.path)))
+                Ok(last_change(file.modified()?, (reader.state)(&found.path)))
             }
             SourceReader::Database { .. } if found.key.is_none() => {
                 let file = fs::metadata(&found.path)?;
@@ -351,22 +316,17 @@ impl Source {
         sought: &SoughtWord<'_>,
         buffer: &mut Vec<u8>,
     ) -> io::Result<Option<ToolConversation>> {
-        let (read, others, marks) = match &self.reader {
-            SourceReader::Files {
-                read,
-                others,
-                marks,
-                ..
-            } => (read, others, marks),
+        let reader = match &self.reader {
+            SourceReader::Files(reader) => reader,
             SourceReader::Database { read, .. } => return read(found, -1).map(Some),
         };
         let (mut may, mut is_marked) = (false, false);
         let bytes = read_into(&found.path, buffer, &mut |lines| {
             may = may || sought.may_be_in(lines);
-            is_marked = is_marked || !may && has_any(lines, marks);
+            is_marked = is_marked || !may && has_any(lines, reader.marks);
         })?;
         if !may
-            && let Some(others) = others(found, bytes, is_marked)
+            && let Some(others) = (reader.others)(found, bytes, is_marked)
             && !others
                 .iter()
                 .any(|path| self::bytes(path).is_ok_and(|bytes| sought.may_be_in(&bytes)))
@@ -374,7 +334,7 @@ impl Source {
             return Ok(None);
         }
         let mut subagents = Vec::new();
-        let mut conversation = read(found, bytes, Some(&mut subagents));
+        let mut conversation = (reader.read)(found, bytes, Some(&mut subagents));
         subagents::merge(&mut conversation, subagents);
         Ok(Some(conversation))
     }
@@ -389,8 +349,7 @@ fn last_change(file: SystemTime, state: Option<PathBuf>) -> Timestamp {
 /// A source's folder while conversations are looked for in it.
 struct FolderSearch<'a> {
     root: &'a Path,
-    is_conversation: fn(&Path) -> bool,
-    state: fn(&Path) -> Option<PathBuf>,
+    reader: &'a FileReader,
     search: &'a mut FoundConversations,
 }
 
@@ -423,7 +382,7 @@ impl FolderSearch<'_> {
             }
             return Ok(());
         }
-        if !(self.is_conversation)(&inside) {
+        if !(self.reader.is_conversation)(&inside) {
             return Ok(());
         }
         // Without looking up its path, unless it is a link.
@@ -435,7 +394,7 @@ impl FolderSearch<'_> {
         // Reading a pipe would wait, and reading a device never end.
         if file.is_file() {
             let path = self.root.join(&inside);
-            let modified = last_change(file.modified()?, (self.state)(&path));
+            let modified = last_change(file.modified()?, (self.reader.state)(&path));
             self.search.found.push(FoundConversation {
                 root: self.root.to_owned(),
                 path,

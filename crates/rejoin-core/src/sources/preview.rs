@@ -32,7 +32,7 @@ impl Source {
     /// Reads the beginning and the end of a conversation.
     pub(super) fn glance(&self, found: &FoundConversation) -> io::Result<Glance> {
         let read = match &self.reader {
-            SourceReader::Files { read, .. } => read,
+            SourceReader::Files(reader) => reader.read,
             SourceReader::Database { read, .. } => {
                 let conversation = read(found, MESSAGES)?;
                 let is_whole = false;

@@ -10,7 +10,7 @@ use super::content::{self, as_text, console, diff, of_call, text};
 use super::conversation::{ConversationBuilder, NewCall};
 
 /// Kinds of the protocol, and the names of tools that have them: in lower case, letters only.
-const KINDS: [(&str, &[&str]); 7] = [
+const KINDS: [(&str, &[&str]); 9] = [
     (
         "execute",
         &[
@@ -26,6 +26,8 @@ const KINDS: [(&str, &[&str]); 7] = [
             "writebash",
             "stopbash",
             "killshell",
+            "executecommand",
+            "runcommands",
         ],
     ),
     (
@@ -40,6 +42,7 @@ const KINDS: [(&str, &[&str]); 7] = [
             "cat",
             "readmediafile",
             "skill",
+            "readfiles",
         ],
     ),
     (
@@ -60,6 +63,12 @@ const KINDS: [(&str, &[&str]); 7] = [
             "insert",
             "notebookedit",
             "texteditor",
+            "editor",
+            "editedexistingfile",
+            "newfilecreated",
+            "applieddiff",
+            "searchandreplace",
+            "insertcontent",
         ],
     ),
     (
@@ -76,6 +85,14 @@ const KINDS: [(&str, &[&str]); 7] = [
             "codesearch",
             "lsp",
             "rg",
+            "findpath",
+            "searchfiles",
+            "searchcodebase",
+            "codebasesearch",
+            "listfiles",
+            "listfilestoplevel",
+            "listfilesrecursive",
+            "listcodedefinitionnames",
         ],
     ),
     (
@@ -101,6 +118,11 @@ const KINDS: [(&str, &[&str]); 7] = [
         ],
     ),
     ("switch_mode", &["exitplanmode", "enterplanmode"]),
+    (
+        "delete",
+        &["deletefile", "deletepath", "filedeleted", "remove"],
+    ),
+    ("move", &["movefile", "movepath", "renamefile"]),
 ];
 
 /// The kind of a tool.
@@ -130,7 +152,14 @@ fn path(input: &Value) -> Option<&str> {
         "notebook_path",
         "filename",
     ];
-    argument(input, &names)
+    argument(input, &names).or_else(|| input["files"][0]["path"].as_str())
+}
+
+/// Several commands of one call.
+fn commands(input: &Value) -> Option<String> {
+    let commands = input["commands"].as_array()?.iter();
+    let commands: Vec<&str> = commands.filter_map(Value::as_str).collect();
+    (!commands.is_empty()).then(|| commands.join("; "))
 }
 
 /// A call of a tool as it begins. `shown` is the name for people.
@@ -138,13 +167,15 @@ pub(super) fn call<'a>(id: &'a str, name: &str, shown: &str, input: &'a Value) -
     let kind = kind(name);
     let about = ["pattern", "query", "url", "description", "title", "name"];
     let title = match kind {
-        "execute" => argument(input, &["command", "cmd", "script"]).map(str::to_owned),
+        "execute" => argument(input, &["command", "cmd", "script"])
+            .map(str::to_owned)
+            .or_else(|| commands(input)),
         "think" => argument(input, &["description", "title"]).map(str::to_owned),
         _ => path(input)
             .or_else(|| argument(input, &about))
             .map(|about| format!("{shown} {about}")),
     };
-    let is_file = matches!(kind, "read" | "edit");
+    let is_file = matches!(kind, "read" | "edit" | "delete" | "move");
     let location = path(input).filter(|_| is_file);
     let line = ["offset", "line"]
         .iter()
@@ -173,9 +204,23 @@ pub(super) fn changes(name: &str, input: &Value) -> Vec<Value> {
     let change = |edit: &Value| {
         let old = argument(
             edit,
-            &["old_string", "oldString", "oldText", "old_str", "old"],
+            &[
+                "old_string",
+                "oldString",
+                "oldText",
+                "old_text",
+                "old_str",
+                "old",
+            ],
         );
-        let new = ["new_string", "newString", "newText", "new_str", "new"];
+        let new = [
+            "new_string",
+            "newString",
+            "newText",
+            "new_text",
+            "new_str",
+            "new",
+        ];
         let new = new.iter().find_map(|name| edit[*name].as_str());
         if let (Some(old), Some(new)) = (old, new) {
             return Some(diff(path, Some(old), new));

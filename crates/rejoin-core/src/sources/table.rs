@@ -1,0 +1,167 @@
+//! The tools whose conversations can be read.
+
+use super::{
+    FileReader, SETTINGS, Source, SourceReader, claude_code, cline, cline_tasks, codex, copilot,
+    gemini, goose, grok, kimi, kimi_cli, opencode, pi, qwen, zed,
+};
+
+/// All of them, in the order of their names.
+pub static SOURCES: [Source; 15] = [
+    Source {
+        name: "claude-code",
+        agent: "claude-agent-acp",
+        variables: &["CLAUDE_CONFIG_DIR"],
+        roots: |places| vec![claude_code::root(places)],
+        reader: SourceReader::Files(FileReader {
+            others: |found, bytes, is_marked| Some(claude_code::others(found, bytes, is_marked)),
+            marks: &claude_code::MARKS,
+            ..FileReader::new(claude_code::is_conversation, claude_code::read)
+        }),
+    },
+    Source {
+        name: "cline",
+        agent: "cline",
+        variables: &[
+            "CLINE_DIR",
+            "CLINE_DATA_DIR",
+            "CLINE_SESSION_DATA_DIR",
+            "XDG_CONFIG_HOME",
+            "APPDATA",
+        ],
+        roots: cline::roots,
+        reader: SourceReader::Files(FileReader {
+            state: cline::state,
+            others: |found, _, _| Some(cline::others(found)),
+            depth: 1,
+            ..FileReader::new(cline::is_conversation, cline::read)
+        }),
+    },
+    Source {
+        name: "codex",
+        agent: "codex-acp",
+        variables: &["CODEX_HOME"],
+        roots: |places| vec![codex::root(places)],
+        reader: SourceReader::Files(FileReader {
+            others: codex::others,
+            marks: &codex::MARKS,
+            ..FileReader::new(codex::is_conversation, codex::read)
+        }),
+    },
+    Source {
+        name: "copilot",
+        agent: "Copilot",
+        variables: &["COPILOT_HOME"],
+        roots: |places| vec![copilot::root(places)],
+        reader: SourceReader::Files(FileReader::new(copilot::is_conversation, copilot::read)),
+    },
+    Source {
+        name: "gemini",
+        agent: "gemini-cli",
+        variables: &["GEMINI_CLI_HOME"],
+        roots: |places| vec![gemini::root(places)],
+        reader: SourceReader::Files(FileReader {
+            others: gemini::others,
+            marks: &gemini::MARKS,
+            ..FileReader::new(gemini::is_conversation, gemini::read)
+        }),
+    },
+    Source {
+        name: "goose",
+        agent: "goose",
+        variables: &["GOOSE_PATH_ROOT", "XDG_DATA_HOME"],
+        roots: |places| vec![goose::root(places)],
+        reader: SourceReader::Database {
+            find: goose::find,
+            read: goose::read,
+        },
+    },
+    Source {
+        name: "grok",
+        agent: "grok",
+        variables: &["GROK_HOME"],
+        roots: |places| vec![grok::root(places)],
+        reader: SourceReader::Files(
+            FileReader::new(grok::is_conversation, grok::read)
+                .with_state(|path| Some(grok::state(path)))
+                .with_depth(2)
+                .of_parts(),
+        ),
+    },
+    Source {
+        name: "kilo-code",
+        agent: "Kilo Code",
+        variables: SETTINGS,
+        roots: |places| cline_tasks::roots(places, "kilocode.kilo-code"),
+        reader: SourceReader::Files(
+            FileReader::new(cline_tasks::is_conversation, cline_tasks::read).with_depth(1),
+        ),
+    },
+    Source {
+        name: "kimi",
+        agent: "Kimi Code CLI",
+        variables: &["KIMI_CODE_HOME"],
+        roots: |places| vec![kimi::root(places)],
+        reader: SourceReader::Files(
+            FileReader::new(kimi::is_conversation, kimi::read)
+                .with_state(kimi::state)
+                .of_parts(),
+        ),
+    },
+    Source {
+        name: "kimi-cli",
+        agent: "Kimi Code CLI",
+        variables: &["KIMI_SHARE_DIR"],
+        roots: |places| vec![kimi_cli::root(places)],
+        reader: SourceReader::Files(
+            FileReader::new(kimi_cli::is_conversation, kimi_cli::read)
+                .with_state(kimi_cli::state)
+                .of_parts(),
+        ),
+    },
+    Source {
+        name: "opencode",
+        agent: "OpenCode",
+        variables: &["OPENCODE_DB", "XDG_DATA_HOME"],
+        roots: |places| vec![opencode::root(places)],
+        reader: SourceReader::Database {
+            find: opencode::find,
+            read: opencode::read,
+        },
+    },
+    Source {
+        name: "pi",
+        agent: "pi-acp",
+        variables: &["PI_CODING_AGENT_DIR"],
+        roots: |places| vec![pi::root(places)],
+        reader: SourceReader::Files(FileReader::new(pi::is_conversation, pi::read)),
+    },
+    Source {
+        name: "qwen",
+        agent: "qwen-code",
+        variables: &["QWEN_HOME", "QWEN_RUNTIME_DIR"],
+        roots: |places| vec![qwen::root(places)],
+        reader: SourceReader::Files(FileReader {
+            others: qwen::others,
+            ..FileReader::new(qwen::is_conversation, qwen::read)
+        }),
+    },
+    Source {
+        name: "roo-code",
+        agent: "Roo Code",
+        variables: SETTINGS,
+        roots: |places| cline_tasks::roots(places, "rooveterinaryinc.roo-cline"),
+        reader: SourceReader::Files(
+            FileReader::new(cline_tasks::is_conversation, cline_tasks::read).with_depth(1),
+        ),
+    },
+    Source {
+        name: "zed",
+        agent: "Zed",
+        variables: &["XDG_DATA_HOME", "LOCALAPPDATA"],
+        roots: |places| vec![zed::root(places)],
+        reader: SourceReader::Database {
+            find: zed::find,
+            read: zed::read,
+        },
+    },
+];
