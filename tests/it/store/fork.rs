@@ -3,8 +3,8 @@
 use std::io::ErrorKind;
 
 use rejoin::record::header::ForkedFrom;
-use rejoin::record::{AgentSessionId, Header, Kind};
-use rejoin::store::{Durability, ForkError, Forked, LogReader, Store, StoreError, Sync};
+use rejoin::record::{AgentSessionId, Header, Kind, Places};
+use rejoin::store::{Durability, ForkError, ForkPoint, Forked, LogReader, Store, StoreError, Sync};
 use rejoin::sys::SessionId;
 use rejoin::sys::sim::{Fault, SimDisk, Tail};
 
@@ -24,6 +24,7 @@ fn fork_header() -> Header {
         forked_from: Some(ForkedFrom {
             session_id: id().to_string(),
             message_id: None,
+            cursor_id: None,
         }),
         ..header()
     }
@@ -34,7 +35,8 @@ fn never() -> bool {
 }
 
 fn fork(store: &Store, source: &mut LogReader, at: Option<&str>) -> Result<Forked, ForkError> {
-    store.fork(source, &fork_id(), &fork_header(), at, &never)
+    let at = at.map(|id| ForkPoint::Message(id.to_owned()));
+    store.fork(source, &fork_id(), &fork_header(), at.as_ref(), &never)
 }
 
 /// A session with everything in it: two turns, and perhaps a third that has not ended.
@@ -369,4 +371,88 @@ fn fork_ends_subagents() {
     drop(store.open_log(&id()).unwrap());
     let kinds = kinds(&of(&store, &id()));
     assert!(kinds.ends_with(&[Kind::End, Kind::Subagent, Kind::Update]));
+}
+
+/// The places of the source, by the numbers of their records.
+fn cursors(store: &Store) -> Vec<(u64, String)> {
+    let mut places = Places::new(id().as_str());
+    let mut reader = store.read(&id()).unwrap();
+    let mut found = Vec::new();
+    while let Some(entry) = reader.next().unwrap() {
+        let place = places.record(&entry.record);
+        found.extend(place.map(|place| (place.cursor.seq, place.cursor.to_string())));
+    }
+    found
+}
+
+fn fork_at(store: &Store, cursor: &str) -> Result<Forked, ForkError> {
+    let at = ForkPoint::Cursor(cursor.to_owned());
+    let mut reader = store.read(&id()).unwrap();
+    store.fork(&mut reader, &fork_id(), &fork_header(), Some(&at), &never)
+}
+
+#[test]
+fn a_fork_ends_at_its_cursor_and_the_agent_knows_it_only_at_the_end() {
+    for open in [false, true] {
+        let (_, store) = store_of(&source(open));
+        let found = cursors(&store);
+        let seqs: Vec<_> = found.iter().map(|(seq, _)| *seq).collect();
+        assert_eq!(
+            seqs,
+            if open {
+                &[2, 4, 8, 14, 15][..]
+            } else {
+                &[2, 4, 8, 14]
+            }
+        );
+        // A title between two turns belongs to the first one.
+        for ((_, cursor), copied_records) in found.iter().zip([1, 5, 5, 12, 12]) {
+            let (_, store) = store_of(&source(open));
+            let forked = fork_at(&store, cursor).unwrap();
+            let records = of(&store, &fork_id());
+            assert_eq!(payloads(&records), copied()[..copied_records], "{cursor}");
+            assert!(!forked.scan.turn_open());
+            let is_all = copied_records == 12 && !open;
+            assert_eq!(forked.inner.is_some(), is_all, "{cursor}");
+        }
+    }
+}
+
+#[test]
+fn a_place_in_a_turn_that_goes_on_can_be_forked_at() {
+    use Kind::{End, Prompt, Session, Update};
+    let compaction =
+        r#"{"sessionUpdate":"compaction_update","compactionId":"k","status":"completed"}"#;
+    let header = serde_json::to_string(&header()).unwrap();
+    let records = [
+        (Kind::Session, header.as_str()),
+        (Kind::Prompt, PROMPT),
+        (Kind::Update, CALL),
+        (Kind::Update, compaction),
+    ];
+    let lines: Vec<_> = records.into_iter().zip(0..).collect();
+    let lines = lines
+        .iter()
+        .map(|((kind, payload), seq)| line(*seq, *kind, payload));
+    let (_, store) = store_of(&lines.collect::<Vec<_>>().concat());
+    let (_, cursor) = cursors(&store).pop().unwrap();
+    let forked = fork_at(&store, &cursor).unwrap();
+    assert_eq!((forked.inner, forked.scan.turn_open()), (None, false));
+    let records = of(&store, &fork_id());
+    let kinds: Vec<_> = records.iter().map(|record| record.kind).collect();
+    assert_eq!(kinds, [Session, Prompt, Update, Update, Update, End]);
+}
+
+#[test]
+fn a_cursor_of_a_damaged_record_is_refused() {
+    let (disk, store) = store_of(&source(false));
+    let (_, cursor) = cursors(&store)[2].clone();
+    let text = String::from_utf8(bytes(&disk)).unwrap();
+    let at = text.find(r#""seq":8"#).unwrap();
+    let mut damaged = text.into_bytes();
+    damaged[at + 30] ^= 1;
+    let (_, store) = store_of(&damaged);
+    let refused = fork_at(&store, &cursor).unwrap_err();
+    assert!(matches!(refused, ForkError::CursorNotFound));
+    assert!(!store.exists(&fork_id()).unwrap());
 }

@@ -200,6 +200,7 @@ impl Watch {
             }
             "session/get" => turns(result),
             "_rejoin/search" => hits(result),
+            "_rejoin/cursors" => cursors(result, of::<v1::CursorUpdate>),
             "session/prompt" => of::<v1::PromptResponse>("prompt", result),
             "session/close" => of::<v1::CloseSessionResponse>("close", result),
             "session/delete" => of::<v1::DeleteSessionResponse>("delete", result),
@@ -279,6 +280,22 @@ pub(super) fn hits(result: &Value) -> Result<(), String> {
         Some(hits) if hits.iter().all(is_hit) => Ok(()),
         _ => Err("hits of another form".to_owned()),
     }
+}
+
+/// Checks a page of session cursors, each by the version's own type.
+pub(super) fn cursors(
+    result: &Value,
+    check: fn(&'static str, &Value) -> Result<(), String>,
+) -> Result<(), String> {
+    members(result, &["cursors", "nextCursor"])?;
+    let cursors = result["cursors"].as_array().ok_or("no cursors")?;
+    for cursor in cursors {
+        check("cursor", cursor)?;
+        if !(cursor["anchor"].is_object() && cursor["capabilities"]["fork"].is_object()) {
+            return Err("a cursor that nothing accepts, or without a place".to_owned());
+        }
+    }
+    Ok(())
 }
 
 /// Whether an error can be sent under this id.

@@ -11,8 +11,10 @@ pub mod query;
 pub mod stats;
 pub mod turns;
 
+mod cursors;
 mod one_call;
 
+pub use cursors::{CursorsPage, CursorsPosition, cursors};
 pub use entry::entry;
 pub use metadata::change_metadata;
 pub use one_call::{OneCall, one_call};

@@ -54,6 +54,8 @@ pub enum ErrorKind {
     SessionNotOpen,
     /// The session has no such message: `sessionId`.
     MessageNotFound,
+    /// The session has no such place to fork at: `sessionId`.
+    CursorNotFound,
     /// The session answers a prompt: `sessionId`.
     PromptInProgress,
     /// Another process has the session open: `sessionId`, and `holder` if that is known.
@@ -79,7 +81,10 @@ impl ErrorKind {
             Self::ParseError => PARSE_ERROR,
             Self::InvalidRequest | Self::SessionNotOpen | Self::PromptInProgress => INVALID_REQUEST,
             Self::MethodNotFound | Self::MethodNotSupported => METHOD_NOT_FOUND,
-            Self::InvalidParams | Self::SessionNotFound | Self::MessageNotFound => INVALID_PARAMS,
+            Self::InvalidParams
+            | Self::SessionNotFound
+            | Self::MessageNotFound
+            | Self::CursorNotFound => INVALID_PARAMS,
             Self::InternalError
             | Self::SessionInUse
             | Self::SessionDamaged
@@ -107,6 +112,7 @@ impl ErrorKind {
             Self::SessionNotFound => "session_not_found",
             Self::SessionNotOpen => "session_not_open",
             Self::MessageNotFound => "message_not_found",
+            Self::CursorNotFound => "cursor_not_found",
             Self::PromptInProgress => "prompt_in_progress",
             Self::SessionInUse => "session_in_use",
             Self::SessionDamaged => "session_damaged",

@@ -59,6 +59,8 @@ pub const SESSION_OPTIONS: &str = "session/options";
 pub const SESSION_FORK: &str = "session/fork";
 /// Reads the history of a session; an extension.
 pub const SESSION_GET: &str = "session/get";
+/// Lists the places at which a session can be forked; an extension.
+pub const CURSORS: &str = "_rejoin/cursors";
 /// Finds places in conversations; an extension.
 pub const SEARCH: &str = "_rejoin/search";
 /// Gives a session a title; unstable.

@@ -62,6 +62,9 @@ pub struct ForkedFrom {
     /// The message that the fork's history ends with, if one was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
+    /// The cursor at which it was forked, if one was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor_id: Option<String>,
 }
 
 /// The workspace of a session. A `reopen` record holds a new one.

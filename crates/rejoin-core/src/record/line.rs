@@ -119,6 +119,19 @@ pub fn encode_at(
     out.push(b'\n');
 }
 
+/// The checksum in the line of a record, if the record is as it was written.
+pub fn checksum(record: &Record<'_>) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    let seq = record.seq.to_string();
+    let parts = ["\"seq\":", &seq, ",\"at\":\"", record.at];
+    let kind = ["\",\"kind\":\"", record.kind.as_str()];
+    let id = record.id.map_or([""; 2], |id| ["\",\"id\":\"", id]);
+    let payload = ["\",\"payload\":", record.payload, "}"];
+    let all = parts.iter().chain(&kind).chain(&id).chain(&payload);
+    all.for_each(|part| hasher.update(part.as_bytes()));
+    hasher.finalize()
+}
+
 /// Parses a line without its newline.
 pub fn decode(line: &[u8]) -> Result<Record<'_>, Damage> {
     let layout = RecordLayout::of(line)?;
@@ -278,6 +291,7 @@ mod tests {
                 (record.kind, record.id, record.payload),
                 (kind, id, payload)
             );
+            assert!(has_checksum(&bytes, checksum(&record)));
         }
     }
 

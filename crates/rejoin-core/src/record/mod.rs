@@ -5,6 +5,7 @@
 mod first_words;
 pub mod activity;
 mod as_v1;
+pub mod cursor;
 pub mod header;
 pub mod agent_session_id;
 pub mod kind;
@@ -20,17 +21,20 @@ pub mod title;
 pub mod metadata;
 pub mod titles;
 pub mod payload;
+pub mod places;
 
 pub use activity::{Activity, ActivityState};
 pub use agent_session_id::AgentSessionId;
 pub use as_v1::{InVersion1, snapshot_of};
 pub use current_settings::CurrentSettings;
+pub use cursor::Cursor;
 pub use header::Header;
 pub use kind::Kind;
 pub use line::Record;
 pub use open_calls::OpenCalls;
 pub use open_subagents::OpenSubagents;
 pub use open_turns::OpenTurns;
+pub use places::{Place, Places};
 pub use prompt_keys::PromptKeys;
 
 /// The version of the format in which this program writes a session of version 1 of the protocol.

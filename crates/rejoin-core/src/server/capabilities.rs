@@ -58,9 +58,9 @@ fn add_unstable(session: &mut Value) {
     }
 }
 
-/// The capabilities of forking, also at a message that is named in `_meta`.
+/// The capabilities of forking, also at a message that is named in `_meta`, and of `_rejoin/cursors`.
 pub(super) fn fork() -> Value {
-    json!({ "_meta": { "rejoin": { "atMessageId": true } } })
+    json!({ "_meta": { "rejoin": { "atMessageId": true, "cursors": true } } })
 }
 
 /// The capabilities for protocol version 2, whose baseline is new, list, resume, close, prompt and

@@ -185,6 +185,12 @@ pub(super) fn unknown_message(id: &str) -> Error {
     )
 }
 
+/// A session is to be forked at a place that it does not have.
+pub(super) fn unknown_cursor(id: &str) -> Error {
+    let message = "Invalid params: `cursorId` is not a place at which this session can be forked";
+    Error::new(ErrorKind::CursorNotFound, message).with("sessionId", id)
+}
+
 fn no_message(id: &str, problem: &str) -> Error {
     let message = format!("Invalid params: {problem}");
     Error::new(ErrorKind::MessageNotFound, message).with("sessionId", id)
@@ -223,6 +229,7 @@ pub(super) fn refused(id: &str, refusal: Refusal) -> Error {
             return no_message(id, "`replayFrom.messageId` is no message of this session");
         }
         Refusal::ForkPointNotFound => return unknown_message(id),
+        Refusal::CursorNotFound => return unknown_cursor(id),
         Refusal::Engine(error) => return error.into(),
         Refusal::Cancelled => {
             return Error::new(ErrorKind::RequestCancelled, "Request cancelled");

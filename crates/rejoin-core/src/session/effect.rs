@@ -9,7 +9,7 @@ use crate::json;
 use crate::protocol::error::ErrorKind;
 use crate::record::Kind;
 use crate::record::metadata::MetadataChange;
-use crate::store::{Sync, TURN_INTERRUPTED};
+use crate::store::{ForkPoint, Sync, TURN_INTERRUPTED};
 use crate::transport::Outcome;
 
 use super::link::message::Route;
@@ -34,9 +34,9 @@ pub enum Effect<R> {
         /// Its times in the agent's list.
         listed: Option<ListedTimes>,
     },
-    /// Write the log of a new session as a copy of another one's, up to a message if one is named,
+    /// Write the log of a new session as a copy of another one's, up to a place if one is named,
     /// and open the engine's conversation.
-    Fork(SessionConfig, Option<String>),
+    Fork(SessionConfig, Option<ForkPoint>),
     /// Open the log for another session that is forked from this one.
     ReadForFork,
     /// Record a change of the session's metadata. The session need not be open.

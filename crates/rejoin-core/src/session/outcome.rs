@@ -80,6 +80,9 @@ pub enum Refusal {
     /// The message to fork at does not exist.
     #[error("the session has no such message in its finished turns")]
     ForkPointNotFound,
+    /// The cursor to fork at is not one of the session's.
+    #[error("the session has no such cursor")]
+    CursorNotFound,
     /// A prompt is being answered.
     #[error("there is already an active prompt execution")]
     PromptInProgress {

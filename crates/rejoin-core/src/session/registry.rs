@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::SessionConfig;
+use crate::store::ForkPoint;
 use crate::sys::waiter::Waiter;
 use crate::sys::{SessionId, blocking, lock};
 
@@ -162,14 +163,14 @@ impl Registry {
         self.post(id, Command::Request(request, held));
     }
 
-    /// Forks the session `source` as `id`, up to the message `at` if one is named.
+    /// Forks the session `source` as `id`, up to `at` if a place is named.
     pub fn fork(
         &self,
         source: &SessionId,
         id: &SessionId,
         reply: Reply,
         config: SessionConfig,
-        at: Option<String>,
+        at: Option<ForkPoint>,
     ) {
         let hold = || self.shared.deps.client.flow.hold(COMMAND);
         let (reader, log) = oneshot::channel();

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::{AttachOutcome, Block, EngineError, PromptEnd, SessionConfig};
 use crate::record::metadata::MetadataChange;
+use crate::store::ForkPoint;
 use crate::transport::Outcome;
 
 use super::outcome::Refusal;
@@ -31,8 +32,8 @@ pub enum Request<R> {
         reply: R,
         /// The workspace.
         config: SessionConfig,
-        /// The id of the message that the history ends with; all of it without one.
-        at: Option<String>,
+        /// Where the history ends; all of it without one.
+        at: Option<ForkPoint>,
     },
     /// Open the log for another session that is forked from this one.
     ReadForFork,

@@ -1,10 +1,11 @@
 //! Creates a session with the history of another one, as an independent copy.
 
 use crate::json::{string_member, text_member};
+use crate::record::cursor::CursorSide;
 use crate::record::metadata::{archived, restored};
 use crate::record::prompt_keys::without_key;
 use crate::record::{
-    AgentSessionId, Header, Kind, OpenCalls, OpenSubagents, OpenTurns, Record, snapshot_of,
+    AgentSessionId, Cursor, Header, Kind, OpenCalls, OpenSubagents, OpenTurns, Record, snapshot_of,
     subagents,
 };
 use crate::sys::SessionId;
@@ -19,12 +20,21 @@ use super::recover::{self, CALL_INTERRUPTED, TURN_INTERRUPTED};
 use super::renaming::Renaming;
 use super::scan::{self, Scan};
 
-/// The text of a tool call that ended after the message at which the session was forked.
+/// The text of a tool call that ended after the place at which the session was forked.
 const CALL_LEFT_OUT: &str = "Interrupted: the session was forked before this tool call ended.";
-/// The end of a turn that continued after the message at which the session was forked.
+/// The end of a turn that continued after the place at which the session was forked.
 const TURN_LEFT_OUT: &str = r#"{"interrupted":"the session was forked within this turn"}"#;
 /// After how many records to check for cancellation.
 const STEP: u64 = 1024;
+
+/// A place at which a session is to be forked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ForkPoint {
+    /// After the message with this id.
+    Message(String),
+    /// The place with this session cursor.
+    Cursor(String),
+}
 
 /// A session that was forked.
 #[derive(Debug)]
@@ -48,6 +58,9 @@ pub enum ForkError {
     /// No finished turn has such a message.
     #[error("the session has no such message")]
     ForkPointNotFound,
+    /// The cursor is not one of the session's.
+    #[error("the session has no such cursor")]
+    CursorNotFound,
     /// The request was cancelled.
     #[error("cancelled")]
     Cancelled,
@@ -55,7 +68,7 @@ pub enum ForkError {
 
 impl Store {
     /// Creates the session `id` from the finished turns of `source`, including turns that a crash
-    /// interrupted. With `at`, it ends with that message, perhaps within a turn, which is then closed.
+    /// interrupted. With `at`, it ends there, perhaps within a turn, which is then closed.
     ///
     /// The records keep their times and their order and get new numbers. Subagents get ids of their own,
     /// derived from the fork's. Left out are the keys of prompts, the header, which is replaced, records of
@@ -67,17 +80,24 @@ impl Store {
         source: &mut LogReader,
         id: &SessionId,
         header: &Header,
-        at: Option<&str>,
+        at: Option<&ForkPoint>,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<Forked, ForkError> {
+        let at = match at {
+            None => None,
+            Some(ForkPoint::Message(id)) => Some(CopyPoint::Message(id)),
+            Some(ForkPoint::Cursor(id)) => {
+                let cursor = Cursor::parse(id).ok_or(ForkError::CursorNotFound)?;
+                Some(CopyPoint::Cursor(cursor, source.id().clone()))
+            }
+        };
         let header = &Header {
             format: header.format.max(source.header().format),
             ..header.clone()
         };
         let made = self.make(id, header, |log, payload| {
             log.append(Kind::Session, None, payload, Sync::Buffered)?;
-            let renaming = Renaming::new(source.header(), id);
-            let mut copy = ForkCopy::new(log, at, renaming);
+            let mut copy = ForkCopy::new(log, at, source.header(), id);
             copy.copy_all(self, source, cancelled)?;
             let inner = copy.finish()?;
             // Reads the copy once, as a check.
@@ -97,9 +117,9 @@ impl Store {
 /// A copy in progress.
 struct ForkCopy<'a> {
     log: &'a mut Log,
-    /// The message with which it ends.
-    at: Option<&'a str>,
-    found: Option<FoundMessage>,
+    /// Where it ends.
+    at: Option<CopyPoint<'a>>,
+    found: Option<FoundPlace>,
     /// The turns that are open where the copy ends and have not ended yet. Known once that position
     /// was passed.
     after: Option<OpenTurns<LogPosition>>,
@@ -119,6 +139,13 @@ struct ForkCopy<'a> {
     renaming: Renaming,
 }
 
+/// The place at which a copy is to end.
+enum CopyPoint<'a> {
+    Message(&'a str),
+    /// In the session with this id.
+    Cursor(Cursor, SessionId),
+}
+
 /// Where a copy ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CopyEnd {
@@ -131,13 +158,13 @@ enum CopyEnd {
     Early,
 }
 
-/// The message with which the copy ends.
-struct FoundMessage {
-    /// The position after it.
+/// The place with which the copy ends.
+struct FoundPlace {
+    /// Its position in the copy.
     end: LogPosition,
     /// The turns that are open there and continue after it.
     open: OpenTurns<LogPosition>,
-    /// Whether its turn continues after it.
+    /// Whether more of the conversation follows it: of the turn, if the place is a message.
     goes_on: bool,
 }
 
@@ -149,7 +176,7 @@ enum Next {
 }
 
 impl<'a> ForkCopy<'a> {
-    fn new(log: &'a mut Log, at: Option<&'a str>, renaming: Renaming) -> Self {
+    fn new(log: &'a mut Log, at: Option<CopyPoint<'a>>, source: &Header, id: &SessionId) -> Self {
         Self {
             log,
             at,
@@ -162,7 +189,7 @@ impl<'a> ForkCopy<'a> {
             last_at: String::new(),
             ended: CopyEnd::AtEnd,
             has_subagents: false,
-            renaming,
+            renaming: Renaming::new(source, id),
         }
     }
 
@@ -172,7 +199,9 @@ impl<'a> ForkCopy<'a> {
         source: &mut LogReader,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<(), ForkError> {
-        if self.copy_available(source, cancelled)? == Next::Done || !self.is_in_turn() {
+        let next = self.copy_available(source, cancelled)?;
+        let is_at_cursor = self.found.is_some() && matches!(self.at, Some(CopyPoint::Cursor(..)));
+        if next == Next::Done || !self.is_in_turn() || is_at_cursor {
             return Ok(());
         }
         // A process that works on a turn has the lock. None can begin one while we hold it.
@@ -210,11 +239,29 @@ impl<'a> ForkCopy<'a> {
     }
 
     fn record(&mut self, record: &Record<'_>) -> Result<Next, StoreError> {
-        let is_it = self.at.is_some_and(|at| is_of(record, at));
+        let is_it = match &self.at {
+            None => false,
+            Some(CopyPoint::Message(message)) => is_of(record, message),
+            Some(CopyPoint::Cursor(cursor, session)) => cursor.is_at(session.as_str(), record),
+        };
         let kind = match snapshot_of(record.kind, record.payload) {
             Some(_) => Kind::Info,
             None => record.kind,
         };
+        if let Some(CopyPoint::Cursor(cursor, _)) = &self.at {
+            let begins_after = is_it && cursor.side == CursorSide::Before;
+            if begins_after || self.found.is_some() && kind.is_activity() {
+                let found = self.found.take();
+                let open = found.map_or_else(|| self.open.clone(), |found| found.open);
+                self.found = Some(FoundPlace {
+                    end: self.log.place(),
+                    open,
+                    goes_on: true,
+                });
+                self.ended = CopyEnd::Early;
+                return Ok(Next::Done);
+            }
+        }
         if self.after.is_some() || !is_it && self.ends_before(kind) {
             return Ok(self.skip(record));
         }
@@ -253,14 +300,19 @@ impl<'a> ForkCopy<'a> {
         }
         let end = self.log.place();
         if is_it {
-            self.found = Some(FoundMessage {
+            self.found = Some(FoundPlace {
                 end,
                 open: self.open.clone(),
                 goes_on: false,
             });
-        } else if let (Kind::End, Some(found)) = (record.kind, &mut self.found) {
-            found.end = end;
-            found.open.end(record.id);
+        } else if let Some(found) = &mut self.found {
+            if let Some(CopyPoint::Cursor(..)) = self.at {
+                // How things are since then, such as a title.
+                found.end = end;
+            } else if record.kind == Kind::End {
+                found.end = end;
+                found.open.end(record.id);
+            }
         }
         Ok(Next::More)
     }
@@ -313,9 +365,16 @@ impl<'a> ForkCopy<'a> {
         const CRASH: (&str, &str) = (CALL_INTERRUPTED, TURN_INTERRUPTED);
         const FORK: (&str, &str) = (CALL_LEFT_OUT, TURN_LEFT_OUT);
         let all = self.log.place();
-        let whole = self.at.is_none() && self.open.is_empty();
+        let is_all = match (&self.at, &self.found) {
+            (None, _) => true,
+            (Some(CopyPoint::Cursor(..)), Some(found)) => !found.goes_on,
+            (Some(_), _) => false,
+        };
+        let whole = is_all && self.open.is_empty();
         let (end, open, texts) = match (self.at, self.found, self.ended) {
-            (Some(_), None, _) => return Err(ForkError::ForkPointNotFound),
+            (Some(CopyPoint::Message(_)), None, _) => return Err(ForkError::ForkPointNotFound),
+            (Some(CopyPoint::Cursor(..)), None, _) => return Err(ForkError::CursorNotFound),
+            (Some(CopyPoint::Cursor(..)), Some(found), _) => (found.end, found.open, FORK),
             // The message belongs to a turn on which another process is working.
             (Some(_), Some(found), CopyEnd::AtEnd) if !found.open.is_empty() => {
                 return Err(ForkError::ForkPointNotFound);

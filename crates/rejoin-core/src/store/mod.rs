@@ -40,7 +40,7 @@ pub use cleanup::LastCleanup;
 pub use copy::Copied;
 pub use damage::{DamageReason, DamageReport, Torn};
 pub use folder::Store;
-pub use fork::{ForkError, Forked};
+pub use fork::{ForkError, ForkPoint, Forked};
 pub use hosts::{Host, Hosting};
 pub use in_memory::log_in_memory;
 pub use log::{Appended, Log};

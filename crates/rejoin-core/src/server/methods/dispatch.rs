@@ -2,8 +2,8 @@
 
 use crate::protocol::ProtocolVersion::{V1, V2};
 use crate::protocol::method::{
-    AUTHENTICATE, CANCEL_REQUEST, LOGOUT, SEARCH, SESSION_ARCHIVE, SESSION_CANCEL, SESSION_CLOSE,
-    SESSION_DELETE, SESSION_FORK, SESSION_GET, SESSION_LIST, SESSION_LIST_SUBSCRIBE,
+    AUTHENTICATE, CANCEL_REQUEST, CURSORS, LOGOUT, SEARCH, SESSION_ARCHIVE, SESSION_CANCEL,
+    SESSION_CLOSE, SESSION_DELETE, SESSION_FORK, SESSION_GET, SESSION_LIST, SESSION_LIST_SUBSCRIBE,
     SESSION_LIST_UNSUBSCRIBE, SESSION_LOAD, SESSION_NEW, SESSION_OPTIONS, SESSION_PROMPT,
     SESSION_RESUME, SESSION_SET_CONFIG_OPTION, SESSION_SET_MODE, SESSION_SET_TITLE, SESSION_STATUS,
     SESSION_UNARCHIVE, TERMINAL_CANCEL, TOOL_CALL_CANCEL,
@@ -14,7 +14,7 @@ use crate::transport::IncomingRequest;
 use super::action::RequestAction;
 use super::context::ConnectionContext;
 use super::{
-    cancel, delete, fork, forward, get, list, open, options, prompt, search, session,
+    cancel, cursors, delete, fork, forward, get, list, open, options, prompt, search, session,
     session_index, settings, subscribe,
 };
 
@@ -48,6 +48,7 @@ fn action(context: &ConnectionContext, request: &IncomingRequest) -> Result<Requ
         }
         (SESSION_DELETE, _) if is_persistent => delete::serve(context, params),
         (SESSION_GET, _) if is_persistent => get::serve(context, request),
+        (CURSORS, _) if context.offers("fork") => cursors::serve(context, request),
         (SEARCH, _) if is_persistent => search::serve(context, request),
         (SESSION_FORK, _) if context.offers("fork") => fork::serve(context, params),
         (SESSION_SET_TITLE, _) if context.offers("title") => session::set_title(context, params),
@@ -74,6 +75,7 @@ fn action(context: &ConnectionContext, request: &IncomingRequest) -> Result<Requ
         (method @ (SESSION_DELETE | SESSION_FORK), V2) => {
             Err(error::undeclared(method, &method.replace('/', ".")))
         }
+        (CURSORS, _) => Err(error::unknown_method(CURSORS)),
         (SESSION_GET, V1) => Err(error::undeclared(SESSION_GET, "sessionHistory")),
         (SESSION_GET, V2) => Err(error::undeclared(
             SESSION_GET,

@@ -1,13 +1,13 @@
 //! `session/fork`: creates a session with the history of another one, and opens it.
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::SessionConfig;
 use crate::server::error::{self, Error};
 use crate::session::{Refusal, Registry, Reply, Request};
+use crate::store::ForkPoint;
 use crate::sys::SessionId;
 
 use super::action::RequestAction;
@@ -21,18 +21,18 @@ struct Params {
     #[serde(default, rename = "_meta")]
     meta: Option<Meta>,
     #[serde(default, rename = "cursorId")]
-    cursor_id: Option<IgnoredAny>,
+    cursor_id: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct Meta {
     #[serde(default)]
-    rejoin: Option<ForkPoint>,
+    rejoin: Option<NamedMessage>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ForkPoint {
+struct NamedMessage {
     #[serde(default)]
     message_id: Option<String>,
 }
@@ -40,18 +40,24 @@ struct ForkPoint {
 pub(super) fn serve(context: &ConnectionContext, params: &str) -> Result<RequestAction, Error> {
     let mut config = existing(params, context.servers(McpServersRule::Optional))?;
     let wanted = decode::<Params>(params)?;
-    if wanted.cursor_id.is_some() {
-        // A fork of the whole session would have more than the client wants.
-        return Err(error::invalid_params(
-            "`cursorId` is not a place at which this session can be forked: that is a message, in \
-             `_meta.rejoin.messageId`",
-        ));
-    }
     let own = wanted.meta.and_then(|meta| meta.rejoin);
-    let at = own.and_then(|own| own.message_id);
-    if at.as_ref().is_some_and(|at| at.len() > ID_LIMIT) {
+    let message = own.and_then(|own| own.message_id);
+    let is_too_long = |id: &Option<String>| id.as_ref().is_some_and(|id| id.len() > ID_LIMIT);
+    if is_too_long(&message) {
         return Err(error::unknown_message(&config.name));
     }
+    if is_too_long(&wanted.cursor_id) {
+        return Err(error::unknown_cursor(&config.name));
+    }
+    let at = match (wanted.cursor_id, message) {
+        (Some(_), Some(_)) => {
+            return Err(error::invalid_params(
+                "`cursorId` and `_meta.rejoin.messageId` exclude each other",
+            ));
+        }
+        (Some(cursor), None) => Some(ForkPoint::Cursor(cursor)),
+        (None, message) => message.map(ForkPoint::Message),
+    };
     let (source, import) = find(context, &config.name)?;
     let id = context.deps().library.sys.ids.session();
     let from = config.clone();

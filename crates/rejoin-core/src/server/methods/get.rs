@@ -32,16 +32,28 @@ pub(super) fn serve(
     request: &IncomingRequest,
 ) -> Result<RequestAction, Error> {
     let mut params = decode::<Params>(&request.params)?;
-    let (id, import) = find(context, &params.session_id)?;
-    let wanted = Wanted::of(&mut params, &id).map_err(error::invalid_params)?;
+    let found = find(context, &params.session_id)?;
+    let wanted = Wanted::of(&mut params, &found.0).map_err(error::invalid_params)?;
+    Ok(read(context, request, params.session_id, found, wanted))
+}
+
+/// Reads a part of the session that the client calls `name`: `id`, which is imported first if only the
+/// wrapped agent has it.
+pub(super) fn read(
+    context: &ConnectionContext,
+    request: &IncomingRequest,
+    name: String,
+    (id, import): (SessionId, bool),
+    wanted: Wanted,
+) -> RequestAction {
     let name = if import {
-        params.session_id
+        name
     } else {
-        context.answered_as(params.session_id, &id)
+        context.answered_as(name, &id)
     };
     let (registry, tools) = (context.registry().clone(), context.tools());
     let cancellation = request.responder.cancellation();
-    Ok(RequestAction::Later(Box::pin(async move {
+    RequestAction::Later(Box::pin(async move {
         // Earlier requests have at least begun.
         registry.barrier().await;
         let deps = registry.deps().clone();
@@ -74,7 +86,7 @@ pub(super) fn serve(
             .await
             .unwrap_or_else(|_| Err(error::internal("the session could not be read")));
         (result, Some(room))
-    })))
+    }))
 }
 
 /// Imports a session that only the wrapped agent has, so that it can be read.
@@ -143,6 +155,7 @@ impl SessionReading<'_> {
         }
         match wanted {
             Wanted::Turns(query) => self.turns(query).map_err(|refusal| self.refused(refusal)),
+            Wanted::Cursors(from) => self.cursors(*from).map_err(|refusal| self.refused(refusal)),
             Wanted::Call(call) => self.call(call),
             Wanted::Part { offset, length } => self.part(*offset, *length),
         }

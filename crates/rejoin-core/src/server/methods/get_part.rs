@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::history::one_call;
 use crate::history::query::{TurnsParams, TurnsQuery};
+use crate::history::{CursorsPosition, one_call};
 use crate::server::error::{self, Error};
 use crate::sources::import::ImportError;
 use crate::sys::{SessionId, with_causes};
@@ -48,6 +48,8 @@ const LONGEST_PART: i64 = 8 * PART;
 pub(super) enum Wanted {
     /// A page of turns.
     Turns(TurnsQuery),
+    /// A page of the places at which the session can be forked.
+    Cursors(CursorsPosition),
     /// The tool call with this id.
     Call(String),
     /// A part of the file that another tool has.

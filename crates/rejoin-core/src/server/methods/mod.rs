@@ -8,6 +8,7 @@ mod content;
 mod context;
 mod delete;
 mod dispatch;
+mod cursors;
 mod fork;
 mod forward;
 mod get;

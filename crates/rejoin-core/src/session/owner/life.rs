@@ -11,7 +11,7 @@ use crate::record::header::{ForkedFrom, Header, Implementation, Workspace};
 use crate::record::{AgentSessionId, FORMAT, FORMAT_V2, Kind};
 use crate::session::command::{ForkReader, ForkSource};
 use crate::session::outcome::Refusal;
-use crate::store::{ForkError, Forked, Log, LogReader, Scan, Store, StoreError};
+use crate::store::{ForkError, ForkPoint, Forked, Log, LogReader, Scan, Store, StoreError};
 use crate::sys::{SessionId, blocking};
 
 use super::Owner;
@@ -168,7 +168,7 @@ impl Owner {
     pub(in crate::session) async fn fork(
         &mut self,
         config: SessionConfig,
-        at: Option<String>,
+        at: Option<ForkPoint>,
         request: Option<CancellationToken>,
     ) -> Result<(), Refusal> {
         let (Some(store), Some(source)) =
@@ -180,7 +180,14 @@ impl Owner {
         let mut source = source.await.map_err(|_| Refusal::Gone)??;
         let from = ForkedFrom {
             session_id: source.id().to_string(),
-            message_id: at.clone(),
+            message_id: match &at {
+                Some(ForkPoint::Message(message)) => Some(message.clone()),
+                _ => None,
+            },
+            cursor_id: match &at {
+                Some(ForkPoint::Cursor(cursor)) => Some(cursor.clone()),
+                _ => None,
+            },
         };
         let header = self.header(&config.workspace, Some(from));
         let catalog = self.deps.library.catalog.clone();
@@ -192,7 +199,7 @@ impl Owner {
                     .is_some_and(CancellationToken::is_cancelled)
             };
             let before = catalog.as_deref().map(Catalog::before_change);
-            let forked = store.fork(&mut source, &id, &header, at.as_deref(), &cancelled)?;
+            let forked = store.fork(&mut source, &id, &header, at.as_ref(), &cancelled)?;
             if let (Some(catalog), Some(before)) = (catalog, before) {
                 catalog.created(&id, &Summary::of(&forked.scan), before);
             }
@@ -388,6 +395,7 @@ fn refusal(error: ForkError) -> Refusal {
         ForkError::Store(StoreError::NotFound { .. }) => Refusal::NotFound,
         ForkError::Store(error) => error.into(),
         ForkError::ForkPointNotFound => Refusal::ForkPointNotFound,
+        ForkError::CursorNotFound => Refusal::CursorNotFound,
         ForkError::Cancelled => Refusal::Cancelled,
     }
 }

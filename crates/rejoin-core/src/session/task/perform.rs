@@ -13,6 +13,7 @@ use crate::session::link::to_owner::OwnerLink;
 use crate::session::outcome::{Done, Refusal};
 use crate::session::owner::open_session::OpenSession;
 use crate::session::reply::Reply;
+use crate::store::ForkPoint;
 
 use super::SessionTask;
 
@@ -219,7 +220,7 @@ impl SessionTask {
         self.front.screen.client_id.clone_from(&config.name);
     }
 
-    async fn fork(&mut self, config: SessionConfig, at: Option<String>) -> Result<(), Refusal> {
+    async fn fork(&mut self, config: SessionConfig, at: Option<ForkPoint>) -> Result<(), Refusal> {
         self.begin_opening("forked", &config);
         let request = self.machine.attaching().map(Reply::cancellation);
         let forked = self.owner.fork(config, at, request).await;

@@ -1,0 +1,373 @@
+//! The places in a log at which its session can be forked: before each message of the user, and after each
+//! turn and each compaction that has finished.
+
+use std::collections::VecDeque;
+
+use super::cursor::{Cursor, CursorSide, has_completed, is_user_message, update_of};
+use super::{Kind, OpenTurns, Record};
+use crate::json::{self, Object};
+use crate::protocol::{Role, UpdateKind, update};
+
+/// How many of the messages, tool calls and compactions that began last are known: an update of an
+/// earlier one counts as the beginning of another.
+const KNOWN: usize = 1024;
+
+/// A place at which a session can be forked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its id.
+    pub cursor: Cursor,
+    /// What is next to it.
+    anchor: Entity,
+}
+
+/// Something with an id that clients show: a message, a tool call or a compaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entity {
+    kind: EntityKind,
+    id: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EntityKind {
+    Message(Role),
+    SessionMessage,
+    ToolCall,
+    Compaction,
+}
+
+/// Finds the places of a log, record by record.
+#[derive(Debug)]
+pub struct Places {
+    session: String,
+    open: OpenTurns<()>,
+    /// What has begun, in its order.
+    entities: VecDeque<Entity>,
+    /// The message that was met last.
+    last: Option<LastMessage>,
+}
+
+/// The message that an update belongs to, as its updates usually say it.
+#[derive(Debug)]
+struct LastMessage {
+    kind: UpdateKind,
+    /// The member with its id.
+    member: String,
+    /// Where the member begins in the update: from its start and from its end, in bytes.
+    from_start: usize,
+    from_end: usize,
+}
+
+impl Place {
+    /// The members of a `cursor_update` that announces it, as the beginning of an object.
+    pub fn members(&self, object: Object) -> Object {
+        let side = match self.cursor.side {
+            CursorSide::Before => "before",
+            CursorSide::After => "after",
+        };
+        let anchor = Object::new()
+            .string("type", self.anchor.kind.name())
+            .string(self.anchor.kind.id_member(), &self.anchor.id)
+            .string("position", side)
+            .end();
+        object
+            .string("cursorId", &self.cursor.to_string())
+            .raw("capabilities", r#"{"fork":{}}"#)
+            .raw("anchor", &anchor)
+    }
+}
+
+impl EntityKind {
+    /// The kind of what updates of this kind are about.
+    fn of(kind: UpdateKind) -> Option<Self> {
+        Some(match kind {
+            UpdateKind::Chunk(role) | UpdateKind::Message(role) => Self::Message(role),
+            UpdateKind::SessionMessage | UpdateKind::SessionMessageChunk => Self::SessionMessage,
+            UpdateKind::ToolCall | UpdateKind::ToolCallUpdate | UpdateKind::ToolCallContent => {
+                Self::ToolCall
+            }
+            UpdateKind::Compaction | UpdateKind::CompactionSummary => Self::Compaction,
+            _ => return None,
+        })
+    }
+
+    /// The `type` of an anchor.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Message(Role::User) => "user_message",
+            Self::Message(Role::Agent) => "agent_message",
+            Self::Message(Role::Thought) => "agent_thought",
+            Self::SessionMessage => "session_message",
+            Self::ToolCall => "tool_call",
+            Self::Compaction => "compaction",
+        }
+    }
+
+    /// The member with its id, in anchors and in updates.
+    fn id_member(self) -> &'static str {
+        match self {
+            Self::Message(_) | Self::SessionMessage => "messageId",
+            Self::ToolCall => "toolCallId",
+            Self::Compaction => "compactionId",
+        }
+    }
+}
+
+impl Places {
+    /// The places of the session with this id, from a record outside of turns on.
+    pub fn new(session: &str) -> Self {
+        Self {
+            session: session.to_owned(),
+            open: OpenTurns::default(),
+            entities: VecDeque::new(),
+            last: None,
+        }
+    }
+
+    /// Whether no turn is open.
+    pub fn is_between_turns(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Takes the next record. Returns the place that is next to it, if there is one.
+    pub fn record(&mut self, record: &Record<'_>) -> Option<Place> {
+        match record.kind {
+            Kind::Prompt => {
+                if self.open.is_empty() {
+                    self.entities.clear();
+                    self.last = None;
+                }
+                self.open.begin(record.id, ());
+                let kind = EntityKind::Message(Role::User);
+                let id = record.id?.to_owned();
+                self.begin(Entity { kind, id });
+                self.place(record, CursorSide::Before)
+            }
+            Kind::Begin => {
+                self.open.resume(record.id, ());
+                None
+            }
+            Kind::End => {
+                self.open.end(record.id);
+                let is_last = self.open.is_empty();
+                self.place(record, CursorSide::After).filter(|_| is_last)
+            }
+            _ => {
+                let (kind, update) = update_of(record)?;
+                self.update(record, kind, update)
+            }
+        }
+    }
+
+    fn update(&mut self, record: &Record<'_>, kind: UpdateKind, update: &str) -> Option<Place> {
+        if self
+            .last
+            .as_ref()
+            .is_some_and(|last| last.has(kind, update))
+        {
+            return None;
+        }
+        let entity = EntityKind::of(kind)?;
+        let id = match entity {
+            EntityKind::ToolCall => {
+                let id = update::call_id(update.as_bytes())?;
+                String::from_utf8(id.into_owned()).ok()?
+            }
+            _ => json::string_member(update, entity.id_member())?,
+        };
+        let entity = Entity { kind: entity, id };
+        self.last = LastMessage::of(kind, update);
+        let is_new = !self.entities.contains(&entity);
+        if is_new {
+            self.begin(entity);
+        }
+        match kind {
+            _ if is_new && is_user_message(kind) => self.place(record, CursorSide::Before),
+            UpdateKind::Compaction if has_completed(update) => {
+                self.place(record, CursorSide::After)
+            }
+            _ => None,
+        }
+    }
+
+    fn begin(&mut self, entity: Entity) {
+        if self.entities.len() == KNOWN {
+            self.entities.pop_front();
+        }
+        self.entities.push_back(entity);
+    }
+
+    /// The place next to a record, at what has begun last.
+    fn place(&self, record: &Record<'_>, side: CursorSide) -> Option<Place> {
+        Some(Place {
+            cursor: Cursor::of(&self.session, record, side),
+            anchor: self.entities.back()?.clone(),
+        })
+    }
+}
+
+impl LastMessage {
+    fn of(kind: UpdateKind, update: &str) -> Option<Self> {
+        let is_message = matches!(EntityKind::of(kind), Some(EntityKind::Message(_)));
+        let id = json::text_member(update, "messageId").filter(|_| is_message)?;
+        let member = format!("\"messageId\":{id}");
+        let from_start = update.rfind(&member)?;
+        Some(Self {
+            kind,
+            from_end: update.len() - from_start,
+            from_start,
+            member,
+        })
+    }
+
+    /// Whether an update of this kind is about the same message. False if it has another layout.
+    fn has(&self, kind: UpdateKind, update: &str) -> bool {
+        let update = update.as_bytes();
+        let is_at = |at: usize| {
+            let rest = update.get(at..);
+            rest.is_some_and(|rest| rest.starts_with(self.member.as_bytes()))
+        };
+        kind == self.kind
+            && (is_at(self.from_start)
+                || update.len() >= self.from_end && is_at(update.len() - self.from_end))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(role: &str, id: &str, text: &str) -> String {
+        format!(
+            r#"{{"sessionUpdate":"{role}_chunk","content":{{"type":"text","text":"{text}"}},"messageId":"{id}"}}"#
+        )
+    }
+
+    fn call(kind: &str, id: &str) -> String {
+        format!(r#"{{"sessionUpdate":"{kind}","toolCallId":"{id}"}}"#)
+    }
+
+    /// The places of these records, each as the number of the record and the anchor.
+    fn places(records: &[(Kind, Option<&str>, &str)]) -> Vec<String> {
+        let mut places = Places::new("s");
+        let mut found = Vec::new();
+        for ((kind, id, payload), seq) in records.iter().zip(1..) {
+            let record = Record {
+                seq,
+                ..Record::sample(*kind, *id, payload)
+            };
+            if let Some(place) = places.record(&record) {
+                assert!(place.cursor.is_at("s", &record));
+                let members = place.members(Object::new()).end();
+                let anchor = json::text_member(&members, "anchor").unwrap();
+                found.push(format!("{seq} {anchor}"));
+            }
+        }
+        found
+    }
+
+    const PROMPT: &str = r#"{"prompt":[]}"#;
+    const END: &str = r#"{"stopReason":"end_turn"}"#;
+
+    fn message(kind: &str, id: &str, position: &str) -> String {
+        format!(r#"{{"type":"{kind}","messageId":"{id}","position":"{position}"}}"#)
+    }
+
+    #[test]
+    fn a_turn_has_a_place_before_it_and_one_after_it() {
+        let [a, b] = [("one"), ("two, \\\"messageId\\\":\\\"m9\\\"")]
+            .map(|text| chunk("agent_message", "m1", text));
+        let thought = chunk("agent_thought", "m2", "");
+        let records = [
+            (Kind::Info, None, "{}"),
+            (Kind::Prompt, Some("u1"), PROMPT),
+            (Kind::Update, None, &a),
+            (Kind::Update, None, &b),
+            (Kind::End, None, END),
+            (Kind::Prompt, Some("u2"), PROMPT),
+            (Kind::End, None, END),
+            (Kind::Prompt, Some("u3"), PROMPT),
+            (Kind::Update, None, &a),
+            (Kind::Update, None, &thought),
+            (Kind::Update, None, &b),
+            (Kind::Transient, None, &a),
+            (Kind::End, None, END),
+        ];
+        let expected = [
+            format!("2 {}", message("user_message", "u1", "before")),
+            format!("5 {}", message("agent_message", "m1", "after")),
+            format!("6 {}", message("user_message", "u2", "before")),
+            format!("7 {}", message("user_message", "u2", "after")),
+            format!("8 {}", message("user_message", "u3", "before")),
+            format!("13 {}", message("agent_thought", "m2", "after")),
+        ];
+        assert_eq!(places(&records), expected);
+    }
+
+    #[test]
+    fn an_anchor_is_what_began_last() {
+        use Kind::{Subagent, Update, UpdateV2};
+        let [one, two] = ["c1", "c2"].map(|id| call("tool_call", id));
+        let done = call("tool_call_update", "c1");
+        let said = chunk("agent_message", "m1", "x");
+        let native = format!(r#"{{"update":{}}}"#, call("tool_call_update", "c3"));
+        let turn = |updates: &[(Kind, &str)]| {
+            let updates = updates.iter().map(|(kind, update)| (*kind, None, *update));
+            let prompt = [(Kind::Prompt, Some("u"), PROMPT)];
+            let all = prompt.into_iter().chain(updates);
+            let all: Vec<_> = all.chain([(Kind::End, None, END)]).collect();
+            let last = places(&all).pop().unwrap();
+            last.split_once(' ').unwrap().1.to_owned()
+        };
+        let tool = |id| format!(r#"{{"type":"tool_call","toolCallId":"{id}","position":"after"}}"#);
+        assert_eq!(
+            turn(&[(Update, &one), (Update, &two), (Update, &done)]),
+            tool("c2")
+        );
+        let last = turn(&[(Update, &one), (Update, &said), (Update, &done)]);
+        assert_eq!(last, message("agent_message", "m1", "after"));
+        assert_eq!(turn(&[(Update, &done)]), tool("c1"));
+        assert_eq!(
+            turn(&[(UpdateV2, &native), (Subagent, &native)]),
+            tool("c3")
+        );
+    }
+
+    #[test]
+    fn turns_that_overlap_have_one_end() {
+        let records = [
+            (Kind::Prompt, Some("u1"), PROMPT),
+            (Kind::Prompt, Some("u2"), PROMPT),
+            (Kind::End, Some("u1"), END),
+            (Kind::End, Some("u2"), END),
+        ];
+        let expected = [
+            format!("1 {}", message("user_message", "u1", "before")),
+            format!("2 {}", message("user_message", "u2", "before")),
+            format!("4 {}", message("user_message", "u2", "after")),
+        ];
+        assert_eq!(places(&records), expected);
+    }
+
+    #[test]
+    fn messages_among_updates_and_compactions_have_places() {
+        let compaction = |status: &str| {
+            format!(
+                r#"{{"sessionUpdate":"compaction_update","compactionId":"k","status":"{status}"}}"#
+            )
+        };
+        let (begun, done) = (compaction("in_progress"), compaction("completed"));
+        let [hi, more] = ["hi", "more"].map(|text| chunk("user_message", "u1", text));
+        let records = [
+            (Kind::Update, None, &*hi),
+            (Kind::Update, None, &more),
+            (Kind::Update, None, &begun),
+            (Kind::Update, None, &done),
+        ];
+        let expected = [
+            format!("1 {}", message("user_message", "u1", "before")),
+            r#"4 {"type":"compaction","compactionId":"k","position":"after"}"#.to_owned(),
+        ];
+        assert_eq!(places(&records), expected);
+    }
+}
