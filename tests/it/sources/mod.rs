@@ -12,6 +12,7 @@ mod clipped;
 mod compressed;
 mod damage;
 mod import;
+mod inherited;
 mod listed;
 mod opened;
 mod reading;

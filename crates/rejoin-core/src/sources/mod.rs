@@ -105,6 +105,8 @@ struct FileReader {
     marks: &'static [&'static str],
     /// How many folders deep below the tool's folder its conversations are, at most.
     depth: usize,
+    /// Leaves out the files that others have taken the place of.
+    choose: fn(&mut Vec<FoundConversation>),
 }
 
 impl FileReader {
@@ -120,6 +122,7 @@ impl FileReader {
             others: |_, _, _| Some(Vec::new()),
             marks: &[],
             depth: DEPTH,
+            choose: |_| {},
         }
     }
 
@@ -281,6 +284,9 @@ impl Source {
                 .look_into(Path::new(""), reader.depth),
                 SourceReader::Database { find, .. } => find(&root, &mut search),
             }
+        }
+        if let SourceReader::Files(reader) = &self.reader {
+            (reader.choose)(&mut search.found);
         }
         search
     }

@@ -43,6 +43,7 @@ pub static SOURCES: [Source; 15] = [
         roots: |places| vec![codex::root(places)],
         reader: SourceReader::Files(FileReader {
             others: codex::others,
+            choose: codex::choose,
             marks: &codex::MARKS,
             ..FileReader::new(codex::is_conversation, codex::read)
         }),

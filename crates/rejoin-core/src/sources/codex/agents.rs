@@ -1,18 +1,15 @@
 //! The subagents of a thread: threads of their own, whose rollouts are beside others.
 
 use std::collections::{BTreeSet, HashSet};
-use std::fs;
 use std::path::PathBuf;
 
 use memchr::memmem;
 use serde_json::Value;
 
-use crate::sys::Timestamp;
-
 use super::super::conversation::ConversationBuilder;
 use super::super::subagents::SourceSubagent;
 use super::super::{FoundConversation, lines};
-use super::{is_compressed, items, plain};
+use super::{is_compressed, items, plain, rollouts};
 
 /// The most subagents of a thread, with theirs.
 const MOST: usize = 1000;
@@ -30,7 +27,7 @@ pub(super) fn read(
         if known.len() > MOST || !known.insert(thread.clone()) {
             continue;
         }
-        let Some(path) = file(found, &thread) else {
+        let Some(path) = rollouts::file(found, &thread) else {
             continue;
         };
         let Ok(bytes) = super::super::bytes(&path) else {
@@ -81,7 +78,7 @@ pub(super) fn others(found: &FoundConversation, bytes: &[u8]) -> Option<Vec<Path
         if known.len() > MOST || !known.insert(thread.clone()) {
             continue;
         }
-        if let Some(path) = file(found, &thread) {
+        if let Some(path) = rollouts::file(found, &thread) {
             let bytes = super::super::bytes(&path).ok();
             let bytes = bytes.filter(|_| !is_compressed(&path))?;
             threads.extend(named_threads(&bytes)?);
@@ -120,41 +117,6 @@ fn turn(record: &Value) -> Option<&str> {
 
 fn turns(records: &[Value]) -> impl Iterator<Item = &str> {
     records.iter().filter_map(turn)
-}
-
-/// The rollout of a thread. Its id has the time of its beginning, and so the day of its folder, give
-/// or take one.
-fn file(found: &FoundConversation, thread: &str) -> Option<PathBuf> {
-    let digits: String = thread.chars().filter(|c| *c != '-').take(12).collect();
-    let began = i64::from_str_radix(&digits, 16).ok()?;
-    let days = [0, -1, 1].map(|days| {
-        let day = Timestamp::from_millis(began + days * 24 * 60 * 60 * 1000).to_string();
-        let day = day.split('T').next().unwrap_or_default().replace('-', "/");
-        found.root.join("sessions").join(day)
-    });
-    let archive = [found.root.join("archived_sessions")];
-    let folders = found
-        .path
-        .parent()
-        .map(PathBuf::from)
-        .into_iter()
-        .chain(days)
-        .chain(archive);
-    let ends = [format!("-{thread}.jsonl"), format!("-{thread}.jsonl.zst")];
-    for folder in folders {
-        let files = fs::read_dir(folder).into_iter().flatten().flatten();
-        let mut files: Vec<PathBuf> = files.map(|entry| entry.path()).collect();
-        files.retain(|path| {
-            let name = path.file_name().and_then(|name| name.to_str());
-            name.is_some_and(|name| ends.iter().any(|end| name.ends_with(end))) && path.is_file()
-        });
-        // The plain one comes first.
-        files.sort();
-        if let Some(path) = files.into_iter().next() {
-            return Some(path);
-        }
-    }
-    None
 }
 
 #[cfg(test)]

@@ -5,9 +5,11 @@ mod agents;
 mod command;
 mod items;
 mod patch;
+mod rollouts;
 mod tool;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -43,6 +45,41 @@ pub(super) fn is_conversation(path: &Path) -> bool {
     name.starts_with("rollout-") && has_extension(name_of_plain, &["jsonl"])
 }
 
+/// Leaves the last rollout of each thread. A thread that was rewound has several: the first one is named
+/// after the thread, the others after the thread and themselves, with ids that grow with time.
+pub(super) fn choose(found: &mut Vec<FoundConversation>) {
+    let mut last: HashMap<String, String> = HashMap::new();
+    for (thread, rollout) in found.iter().filter_map(|found| ids(&found.path)) {
+        if let Some(rollout) = rollout {
+            let known = last.entry(thread.to_owned()).or_default();
+            if known.as_str() < rollout {
+                rollout.clone_into(known);
+            }
+        }
+    }
+    if !last.is_empty() {
+        found.retain(|found| {
+            let ids = ids(&found.path);
+            let known = ids.and_then(|(thread, rollout)| Some((last.get(thread)?, rollout)));
+            known.is_none_or(|(last, rollout)| rollout == Some(last))
+        });
+    }
+}
+
+/// The id of the thread in a rollout's name, and that of the rollout if the thread was rewound.
+fn ids(path: &Path) -> Option<(&str, Option<&str>)> {
+    const ID: usize = 36;
+    let name = path.file_name()?.to_str()?;
+    let name = name.strip_suffix(".zst").unwrap_or(name);
+    let name = name.strip_suffix(".jsonl")?;
+    let (name, rollout) = match name.rsplit_once('_') {
+        Some((name, rollout)) => (name, Some(rollout)),
+        None => (name, None),
+    };
+    let thread = name.get(name.len().checked_sub(ID)?..)?;
+    Some((thread, rollout))
+}
+
 pub(super) fn read(
     found: &FoundConversation,
     bytes: &[u8],
@@ -54,12 +91,18 @@ pub(super) fn read(
     }
     let (bytes, is_whole) = plain(&found.path, bytes);
     let lines = lines::objects(&bytes);
-    let mut reader = items::CodexReader::new(ConversationBuilder::default(), &lines.objects);
-    for record in &lines.objects {
+    let mut records = lines.objects;
+    let goes_on = rollouts::may_inherit(&bytes);
+    if let Some(head) = records.first().filter(|_| goes_on) {
+        let before = rollouts::inherited(found, head, wanted.is_some());
+        records.splice(1..1, before);
+    }
+    let mut reader = items::CodexReader::new(ConversationBuilder::default(), &records);
+    for record in &records {
         reader.record(record);
     }
-    if let Some(wanted) = wanted.filter(|_| has_any(&bytes, &MARKS)) {
-        wanted.extend(agents::read(found, reader.threads(), &lines.objects));
+    if let Some(wanted) = wanted.filter(|_| goes_on || has_any(&bytes, &MARKS)) {
+        wanted.extend(agents::read(found, reader.threads(), &records));
     }
     let mut damage = lines.damage;
     if !is_whole {
@@ -92,13 +135,14 @@ fn name(root: &Path, thread: &str) -> Option<String> {
 /// All ways to start a subagent have one of these in their names.
 pub(super) const MARKS: [&str; 3] = ["spawn_", "_spawn", "spawnAgent"];
 
-/// The files of subagents; none if one of the files is compressed.
+/// The files of subagents; none if one of the files is compressed, or if the thread goes on from the
+/// history of another one.
 pub(super) fn others(
     found: &FoundConversation,
     bytes: &[u8],
     is_marked: bool,
 ) -> Option<Vec<PathBuf>> {
-    if is_compressed(&found.path) {
+    if is_compressed(&found.path) || rollouts::may_inherit(bytes) {
         return None;
     }
     if is_marked {
