@@ -1,7 +1,7 @@
 //! Copilot CLI: one folder for each session, `session-state/ID/events.jsonl`; in older versions one
 //! file, `session-state/ID.jsonl`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -60,10 +60,12 @@ struct CopilotReader {
     output: u64,
     /// The conversations of subagents, by the calls that started them.
     subagents: BTreeMap<String, Self>,
+    /// Images that are recorded before the messages that have them, by their ids.
+    assets: HashMap<String, Value>,
 }
 
 /// The beginnings of events that are about the program.
-const SKIPPED: [&str; 7] = [
+const SKIPPED: [&str; 8] = [
     "session.",
     "hook.",
     "system.",
@@ -71,6 +73,7 @@ const SKIPPED: [&str; 7] = [
     "subagent.",
     "tool.",
     "permission.",
+    "model.",
 ];
 
 impl CopilotReader {
@@ -93,6 +96,11 @@ impl CopilotReader {
                 self.builder.folder(self.cwd.as_deref());
                 let branch = &data["context"]["branch"];
                 self.builder.state(branch, &data["selectedModel"]);
+            }
+            Some("session.binary_asset") => {
+                if let (Some(id), Some(image)) = (data["assetId"].as_str(), image(data)) {
+                    self.assets.insert(id.to_owned(), image);
+                }
             }
             Some("user.message") => self.user(at, event),
             Some("assistant.message") => self.assistant(at, data),
@@ -122,7 +130,10 @@ impl CopilotReader {
         let data = &event["data"];
         let mut blocks = vec![text(data["content"].as_str().unwrap_or_default())];
         for attachment in data["attachments"].as_array().into_iter().flatten() {
-            if let Some(path) = attachment["path"].as_str() {
+            let asset = attachment["assetId"].as_str();
+            if let Some(image) = asset.and_then(|id| self.assets.get(id)) {
+                blocks.push(image.clone());
+            } else if let Some(path) = attachment["path"].as_str() {
                 let name = attachment["displayName"].as_str().unwrap_or(path);
                 let uri = format!("file://{path}");
                 blocks.push(json!({"type": "resource_link", "uri": uri, "name": name}));

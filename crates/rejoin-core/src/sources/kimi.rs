@@ -101,7 +101,7 @@ struct KimiReader {
 }
 
 /// The beginnings of operations that are about the program, or repeat what others have.
-const SKIPPED: [&str; 19] = [
+const SKIPPED: [&str; 21] = [
     "metadata",
     "turn.",
     "prompt.",
@@ -121,6 +121,8 @@ const SKIPPED: [&str; 19] = [
     "swarm_mode.",
     "plan_mode.",
     "mcp.",
+    "full_compaction.",
+    "forked",
 ];
 
 impl KimiReader {

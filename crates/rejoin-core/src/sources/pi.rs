@@ -135,7 +135,8 @@ impl PiReader {
             Some("branchSummary" | "compactionSummary") => {
                 self.builder.thought(at, id, &as_text(&message["summary"]));
             }
-            Some("custom") => {}
+            // The words of the program to the model.
+            Some("custom" | "system") => {}
             kind => self.builder.unknown(kind),
         }
     }
