@@ -4,9 +4,10 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-const modules = fileURLToPath(new URL("node_modules", import.meta.url));
+/** Where the agents are installed: beside this file, or where `AGENT_MODULES` says. */
+const modules = process.env.AGENT_MODULES ?? fileURLToPath(new URL("node_modules", import.meta.url));
 const machine = `${process.platform}-${process.arch}`;
-const node = join(modules, `node-${machine}/bin/node`);
+const node = process.execPath;
 const script = (path) => [node, join(modules, path)];
 
 const codexConfig = (policy) => (url, cwd) => ({

@@ -5,7 +5,7 @@ import { asked } from "./conversation.mjs";
 /** The names by which agents know a tool that writes a file, one that starts a subagent, one that
  * makes a plan, and one that runs a command. */
 const WRITERS = ["Write", "write", "write_file"];
-const SPAWNERS = ["spawn_agent", "Agent", "Task"];
+const SPAWNERS = ["spawn_agent", "Agent", "Task", "task", "agent", "invoke_agent"];
 const PLANNERS = ["TodoWrite", "todowrite", "todo_write", "write_todos", "update_plan", "TodoList", "SetTodoList", "TaskCreate"];
 /** The tool that reads a conversation, as agents call it that offer it only when it is asked for; and
  * what its answers contain. */
@@ -58,7 +58,12 @@ export function answer(request, folder) {
       message: task,
       prompt: task,
       task_name: "a_task",
-      subagent_type: "general-purpose",
+      name: "a-task",
+      // OpenCode calls it so.
+      subagent_type: request.tools.some((tool) => tool.name === "todowrite") ? "general" : "general-purpose",
+      agent_type: "general-purpose",
+      agent_name: "generalist",
+      mode: "sync",
     })];
   }
   if (what === "SPAWN" && results === 1) {

@@ -4,11 +4,10 @@ import { AGENTS, environment, furnish } from "../agents.mjs";
 import { ModelServer } from "../model/server.mjs";
 import { killAll } from "./processes.mjs";
 
-/** Sets up the agent of this name in the folder that `INTEROP_DIR` names. */
-export async function stage(name) {
+/** Sets up the agent of this name, or another one, in the folder that `INTEROP_DIR` names. */
+export async function stage(name, agent = AGENTS[name]) {
   const folder = process.env.INTEROP_DIR;
   const marker = `REJOIN_AGENT_RUN=${folder}`;
-  const agent = AGENTS[name];
   const model = new ModelServer(`${folder}/project`);
   const url = await model.start();
   const cwd = furnish(agent, folder, url);

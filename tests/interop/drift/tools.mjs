@@ -1,0 +1,94 @@
+// The tools whose newest versions are installed and tried, and how each is driven. As a program, the names
+// of their sources, or the packages of the one that is named.
+
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { AGENTS } from "../agents/agents.mjs";
+
+const modules = process.env.AGENT_MODULES ?? ".";
+const platform = `${process.platform}-${process.arch}`;
+const baseline = process.arch === "x64" ? "-baseline" : "";
+const script = (path) => [process.execPath, join(modules, path)];
+
+/**
+ * By the name of the source: the tool's name for people, the packages to install, the one of them
+ * whose version is the tool's, and the agent that is driven, as in agents.mjs.
+ */
+export const TOOLS = {
+  "claude-code": {
+    title: "Claude Code",
+    packages: ["@anthropic-ai/claude-code", "@agentclientprotocol/claude-agent-acp"],
+    agent: {
+      ...AGENTS.claude,
+      // Where it begins otherwise, a server decides what is allowed.
+      mode: "default",
+      env: {
+        ...AGENTS.claude.env,
+        CLAUDE_CODE_EXECUTABLE: join(modules, `@anthropic-ai/claude-code-${platform}/claude`),
+      },
+    },
+  },
+  codex: {
+    title: "Codex",
+    packages: ["@openai/codex", "@agentclientprotocol/codex-acp"],
+    agent: { ...AGENTS.codex, env: { CODEX_PATH: join(modules, ".bin/codex") } },
+  },
+  copilot: {
+    title: "Copilot CLI",
+    packages: ["@github/copilot"],
+    agent: {
+      command: [join(modules, `@github/copilot-${platform}/copilot`), "--acp"],
+      env: { COPILOT_OFFLINE: "true", COPILOT_AUTO_UPDATE: "false", COPILOT_MODEL: "fake-model" },
+      // The model server's address is known only when it runs.
+      variables: (url) => ({ COPILOT_PROVIDER_BASE_URL: `${url}/v1`, COPILOT_PROVIDER_API_KEY: "x" }),
+    },
+  },
+  gemini: { title: "Gemini CLI", packages: ["@google/gemini-cli"], agent: AGENTS.gemini },
+  kimi: { title: "Kimi Code", packages: ["@moonshot-ai/kimi-code"], agent: AGENTS.kimi },
+  opencode: { title: "OpenCode", packages: [`opencode-${platform}${baseline}`], agent: AGENTS.opencode },
+  pi: {
+    title: "pi",
+    packages: ["@earendil-works/pi-coding-agent", "pi-acp"],
+    agent: {
+      command: script("pi-acp/dist/index.js"),
+      env: { PI_ACP_PI_COMMAND: join(modules, ".bin/pi"), PI_SKIP_VERSION_CHECK: "1", PI_OFFLINE: "1" },
+      files: (url) => ({
+        ".pi/agent/models.json": {
+          providers: {
+            fake: {
+              baseUrl: `${url}/v1`,
+              api: "openai-completions",
+              apiKey: "x",
+              models: [{ id: "fake-model", reasoning: true, input: ["text", "image"], contextWindow: 10_000_000 }],
+            },
+          },
+        },
+        ".pi/agent/settings.json": { defaultProvider: "fake", defaultModel: "fake-model", quietStartup: true },
+      }),
+    },
+  },
+  qwen: { title: "Qwen Code", packages: ["@qwen-code/qwen-code"], agent: AGENTS.qwen },
+};
+
+/** Sources that are not tried, and why. */
+export const UNTRIED = {
+  cline: ["Cline", "its agent needs an account"],
+  goose: ["Goose", "its program is in no package registry"],
+  grok: ["Grok Build", "it needs an account"],
+  "kilo-code": ["Kilo Code", "it is an extension of an editor"],
+  "kimi-cli": ["kimi-cli", "its package needs a newer Python than the watch has"],
+  "roo-code": ["Roo Code", "it is an extension of an editor"],
+  zed: ["Zed", "it is an editor, with windows"],
+};
+
+/** The installed version of a package. */
+export function version(name) {
+  const require = createRequire(join(modules, "x.js"));
+  return require(join(modules, name, "package.json")).version;
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const [, , source] = process.argv;
+  console.log((source ? TOOLS[source].packages : Object.keys(TOOLS)).join(" "));
+}
