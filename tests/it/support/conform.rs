@@ -8,6 +8,7 @@ use agent_client_protocol_schema::v1;
 use serde_json::Value;
 
 use super::conform_v2;
+use super::cursors::SentCursors;
 use super::json::Json;
 use super::schema::Schema;
 
@@ -36,6 +37,7 @@ pub(crate) struct Watch {
     /// Whether a session was last said to be running, and whether a tool call is at work in it.
     runs: bool,
     works: bool,
+    cursors: SentCursors,
 }
 
 impl Watch {
@@ -63,6 +65,9 @@ impl Watch {
                 let method = method.and_then(Json::text).unwrap_or_default();
                 let named = |name| method == "initialize" && text.contains(name);
                 self.adapts_errors |= named(r#""name":"CodeCompanion"#) || named(r#""name":"zed""#);
+                if let Some(params) = member("params").filter(|_| SentCursors::heeds(method)) {
+                    self.cursors.request(method, &params.plain());
+                }
                 self.open.push((id.to_string(), method.to_owned()));
             }
             // Nothing that is answered.
@@ -86,6 +91,7 @@ impl Watch {
         match (plain.get("method"), plain.get("id")) {
             (Some(method), None) => {
                 members(&plain, &["jsonrpc", "method", "params"])?;
+                self.cursors.received(&plain["params"])?;
                 if self.is_v2 {
                     self.state(&plain["params"]["update"]);
                     let method = method.as_str().unwrap_or_default();

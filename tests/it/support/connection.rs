@@ -19,8 +19,8 @@ pub(super) struct Connection {
     part: Vec<u8>,
     /// Came, and did not fit what may come often.
     pub(super) ahead: Option<Came>,
-    /// Whether the transcript is about titles; otherwise they are passed over.
-    titles: bool,
+    /// The names of the updates that the transcript is not about, which are passed over.
+    unmentioned: Vec<&'static str>,
     /// Whether it was asked to end.
     pub(super) ending: bool,
 }
@@ -30,7 +30,7 @@ impl Connection {
     pub(super) fn new(
         (agent, output): (Box<dyn Agent>, Box<dyn Read + Send>),
         wraps: bool,
-        titles: bool,
+        unmentioned: Vec<&'static str>,
     ) -> Self {
         Self {
             agent,
@@ -38,7 +38,7 @@ impl Connection {
             watch: Watch::new(wraps),
             part: Vec::new(),
             ahead: None,
-            titles,
+            unmentioned,
             ending: false,
         }
     }
@@ -62,10 +62,14 @@ impl Connection {
         loop {
             let came = self.line(within)?;
             match &came {
-                Some((_, json)) if !self.titles && is_title(json) => {}
+                Some((_, json)) if self.passes_over(json) => {}
                 _ => return Ok(came),
             }
         }
+    }
+
+    fn passes_over(&self, line: &Json) -> bool {
+        update_name(line).is_some_and(|name| self.unmentioned.contains(&name))
     }
 
     fn line(&mut self, within: Duration) -> Result<Option<Came>, String> {
@@ -109,9 +113,8 @@ impl Connection {
     }
 }
 
-/// Whether a line says what the session is called, as each does at the end of its first turn.
-fn is_title(line: &Json) -> bool {
-    let update = line.get("params").and_then(|params| params.get("update"));
-    let name = update.and_then(|update| update.get("sessionUpdate"));
-    name.and_then(Json::text) == Some("session_info_update")
+/// The name of the update in a line.
+fn update_name(line: &Json) -> Option<&str> {
+    let update = line.get("params")?.get("update")?;
+    update.get("sessionUpdate")?.text()
 }

@@ -7,6 +7,7 @@ pub(crate) mod conductor;
 pub(crate) mod conform;
 pub(crate) mod conform_v2;
 pub(crate) mod connection;
+mod cursors;
 pub(crate) mod damage;
 pub(crate) mod expect;
 pub(crate) mod fixture;

@@ -217,11 +217,12 @@ impl Names {
                     .iter()
                     .map(|(name, value)| {
                         // Long, and shown in one fixture only.
-                        let long = name == "availableCommands";
-                        let value = if long {
-                            Json::String("...".to_owned())
-                        } else {
-                            self.abstracted(value)
+                        let value = match (name.as_str(), value) {
+                            ("availableCommands", _) => Json::String("...".to_owned()),
+                            ("cursorId", Json::String(id)) => {
+                                Json::String(format!("<{}>", self.name_of("cursor", id)))
+                            }
+                            (_, value) => self.abstracted(value),
                         };
                         (name.clone(), value)
                     })

@@ -20,6 +20,9 @@ use super::rewrite::Rewrite;
 use super::systems::{FOLDER, can_run};
 use super::wrapped::{self, Wrapped, mcp_server};
 
+/// The update with a session's title.
+const TITLE: &str = "session_info_update";
+
 /// How long to wait for a line that a fixture being written may have too many of.
 const REWRITING: Duration = Duration::from_secs(5);
 
@@ -40,7 +43,8 @@ pub(crate) fn run_on(store: &Path, folder: &Path, path: &Path, start: Start, rew
     }
     let script = Script::read(path);
     let text = std::fs::read_to_string(path).expect("it was just read");
-    let titles = text.contains("session_info_update");
+    let mut unmentioned = vec![TITLE, "cursor_update"];
+    unmentioned.retain(|name| !text.contains(name));
     let work = folder.join("work");
     std::fs::create_dir(&work).expect("it was just made");
     let mut names = Names::default();
@@ -58,7 +62,7 @@ pub(crate) fn run_on(store: &Path, folder: &Path, path: &Path, start: Start, rew
         files: Files::new(place::at(store)),
         connections: BTreeMap::new(),
         rewrite: rewrite.then(Rewrite::default),
-        titles,
+        unmentioned,
     };
     let mut steps = &script.steps[..];
     while let Some(step) = steps.first() {
@@ -108,8 +112,8 @@ struct Stage<'a> {
     files: Files,
     connections: BTreeMap<usize, Connection>,
     rewrite: Option<Rewrite>,
-    /// Whether the transcript is about titles; otherwise they are passed over.
-    titles: bool,
+    /// The names of the updates that the transcript is not about, which are passed over.
+    unmentioned: Vec<&'static str>,
 }
 
 impl Stage<'_> {
@@ -172,7 +176,10 @@ impl Stage<'_> {
                 Ok(())
             }
             Action::Check(Check::Agent(saw)) => self.started.check(saw, &mut self.names),
-            Action::Check(check) => self.files.check(check, self.titles, &mut self.names),
+            Action::Check(check) => {
+                let titles = !self.unmentioned.contains(&TITLE);
+                self.files.check(check, titles, &mut self.names)
+            }
         }
     }
 
@@ -185,7 +192,7 @@ impl Stage<'_> {
             let first: Vec<String> = first.into_iter().collect();
             let args = [&first, &self.args[..], &wrapped.unwrap_or_default()].concat();
             let started = (self.start)(self.store, &args);
-            let connection = Connection::new(started, wraps, self.titles);
+            let connection = Connection::new(started, wraps, self.unmentioned.clone());
             let process = connection.agent.process().to_string();
             self.names.set(&format!("pid:{number}"), process);
             connection

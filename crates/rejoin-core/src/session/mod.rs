@@ -11,6 +11,7 @@ pub mod reply;
 pub mod request;
 
 mod command;
+mod cursors;
 mod front;
 mod library;
 mod owner;
@@ -104,6 +105,16 @@ impl Client {
 }
 
 impl Deps {
+    /// Whether clients are offered what the protocol calls by this capability: by rejoin, or because the
+    /// wrapped agent declares it.
+    pub fn offers(&self, capability: &str) -> bool {
+        let declares = || {
+            let agent = self.engine.upstream();
+            agent.is_some_and(|agent| agent.declares(capability))
+        };
+        self.library.store.is_some() && (self.unstable || declares())
+    }
+
     /// Whether clients are sent the ids that the wrapped agent has for a session.
     pub fn offers_aliases(&self) -> bool {
         self.unstable && self.library.store.is_some() && self.engine.wraps_agent()

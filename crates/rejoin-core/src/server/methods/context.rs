@@ -252,7 +252,7 @@ impl ConnectionContext {
     /// Whether an unstable method is served: if `--unstable` is given, or if the wrapped agent
     /// declares the capability.
     pub(super) fn offers(&self, capability: &str) -> bool {
-        self.is_persistent() && (self.deps().unstable || self.upstream_with(capability).is_some())
+        self.deps().offers(capability)
     }
 
     /// Whether the client wants the session index of JetBrains' clients, and there is a store.

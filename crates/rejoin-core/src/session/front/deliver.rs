@@ -87,7 +87,25 @@ impl Delivery<'_> {
             let screen = &mut self.front.screen;
             screen.show(Kind::Info, &title, Some(start)).await;
         }
+        if block.iter().any(|entry| entry.kind == Kind::End) {
+            self.send_cursors().await;
+        }
         Ok(())
+    }
+
+    /// Sends the client the session cursors that are new, unless it reads the log.
+    pub(in crate::session) async fn send_cursors(&mut self) {
+        let is_level = self.front.load.is_none() && !self.front.holds();
+        let session = self.owner.session.as_mut();
+        let Some(cursors) = session.and_then(|session| session.cursors.as_mut()) else {
+            return;
+        };
+        if is_level && !self.front.held.is_answering {
+            let screen = &mut self.front.screen;
+            let mut lines = Vec::new();
+            cursors.lines(&screen.client_id, screen.cursors_sent, &mut lines);
+            screen.put(&lines, None).await;
+        }
     }
 
     /// Begins to replay what was logged since the replay began, and then snapshots.
@@ -128,6 +146,7 @@ impl Delivery<'_> {
             session.note_reported_aliases();
             self.announce_aliases().await;
         }
+        self.send_cursors().await;
     }
 
     /// Notifies the client of a new id that the agent has for the session.
@@ -248,6 +267,7 @@ impl Delivery<'_> {
         if is_load && std::mem::take(&mut self.front.held.is_answering) {
             // What was logged after the end of the load follows its answer.
             self.send_missed().await.ok();
+            self.send_cursors().await;
         }
     }
 

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::engine::{Block, SessionConfig};
 use crate::record::Kind;
+use crate::session::cursors::Cursors;
 use crate::session::outcome::Refusal;
 use crate::session::owner::lock::{lock_or_read, takes_over};
 use crate::session::owner::open_session::LogAccess;
@@ -197,7 +198,8 @@ impl Front {
             view,
             from.request.clone(),
         );
-        Box::new(playback.with_end_mark())
+        let cursors = Cursors::of(&self.id, &self.deps, &self.client);
+        Box::new(playback.with_end_mark().with_cursors(cursors))
     }
 
     fn replay_with(&mut self, work: impl FnOnce() -> ReplayOutcome + Send + 'static) {
@@ -245,6 +247,7 @@ impl Front {
         self.load = ClientLoad::None;
         playback.swap_view(&mut self.screen.view);
         self.screen.position = playback.end;
+        self.screen.cursors_sent = playback.end;
         self.screen.is_of_others = false;
         self.screen.is_behind = false;
         playback

@@ -29,6 +29,7 @@ use crate::store::Store;
 use crate::sys::{SessionId, blocking};
 use crate::transport::OutgoingRequest;
 
+use super::cursors::Cursors;
 use super::link::feed::{ClientQuestion, FromOwner, FrontEvents, OWN_FRONT};
 use super::outcome::{Done, Refusal};
 use super::owner::fronts::sent_by;
@@ -314,6 +315,7 @@ impl Front {
             return Err(load::failed());
         };
         self.screen.position = self.screen.position.max(playback.end);
+        self.screen.cursors_sent = playback.end;
         self.screen.is_of_others = played.is_err();
         playback.swap_view(&mut self.screen.view);
         played
@@ -330,6 +332,7 @@ impl Front {
             self.screen.view.fresh(),
             CancellationToken::new(),
         )
+        .with_cursors(Cursors::of(&self.id, &self.deps, &self.client))
     }
 
     /// Announces the available commands to a client to which no answer says them.

@@ -13,6 +13,7 @@ use crate::store::{DamageReport, LogReader, PositionedRecord, Store};
 use crate::sys::SessionId;
 use crate::transport::Writer;
 
+use crate::session::cursors::Cursors;
 use crate::session::outcome::Refusal;
 use crate::session::phase::Phase;
 
@@ -49,6 +50,8 @@ pub(in crate::session) struct Playback {
     begins_at: u64,
     /// Whether something of what is replayed could not be read.
     is_damaged: bool,
+    /// The session cursors that the client is sent behind what is replayed, if it is sent any.
+    cursors: Option<Cursors>,
 }
 
 /// The states of a session that a replay shows: where turns begin and end.
@@ -94,7 +97,14 @@ impl Playback {
             marks_end: false,
             begins_at: 0,
             is_damaged: false,
+            cursors: None,
         }
+    }
+
+    /// The client is sent these session cursors.
+    #[must_use]
+    pub(in crate::session) fn with_cursors(self, cursors: Option<Cursors>) -> Self {
+        Self { cursors, ..self }
     }
 
     /// The session is replayed for a request: unless something of it is missing, an update says where the
@@ -210,6 +220,9 @@ impl Playback {
             self.replay.record(&entry.record, &mut self.lines);
         }
         self.end = entry.end;
+        if let Some(cursors) = &mut self.cursors {
+            cursors.record(&entry.record, entry.end);
+        }
         let was_in_turn = std::mem::replace(&mut self.in_turn, self.replay.is_in_turn());
         if self.in_turn != was_in_turn {
             self.show_state(&entry.record);
@@ -251,6 +264,9 @@ impl Playback {
         }
         self.replay.finish(&mut self.lines);
         self.lines.clear();
+        if let Some(cursors) = &mut self.cursors {
+            cursors.skip();
+        }
         if self.states == ShownStates::ButOpenEnd && self.in_turn {
             self.states = ShownStates::ButNext;
         }
@@ -308,6 +324,7 @@ impl Playback {
                 self.replay.finish(&mut rest);
                 self.view.last_lines(&mut rest);
                 self.lines.append(&mut rest);
+                self.add_cursors();
                 self.reader = Some(reader);
                 return Ok(false);
             };
@@ -377,6 +394,12 @@ impl Playback {
         }
     }
 
+    fn add_cursors(&mut self) {
+        if let Some(cursors) = &mut self.cursors {
+            cursors.lines(&self.name, 0, &mut self.lines);
+        }
+    }
+
     /// Sends the rest, and waits until nothing can overtake it.
     pub(in crate::session) fn finish(&mut self) -> Result<(), Refusal> {
         self.replay.finish_history(&mut self.lines);
@@ -390,6 +413,7 @@ impl Playback {
         self.replay.release_snapshots(&mut present);
         self.view.last_lines(&mut present);
         self.lines.append(&mut present);
+        self.add_cursors();
         self.send()?;
         self.settle()?;
         if self.replay.cut() > 0 {

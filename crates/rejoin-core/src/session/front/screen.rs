@@ -31,6 +31,8 @@ pub(in crate::session) struct ClientScreen {
     pub(in crate::session) view: ClientView,
     /// How far in the log the client has been shown, in bytes.
     pub(super) position: u64,
+    /// Up to where in the log replays have sent the client session cursors, in bytes.
+    pub(in crate::session) cursors_sent: u64,
     /// Whether another process wrote what follows in the log. It is then shown with its prompts, which
     /// the client has not seen either.
     pub(super) is_of_others: bool,
@@ -61,6 +63,7 @@ impl ClientScreen {
             view: client.view.fresh(),
             hidden: client.hidden.clone(),
             position: 0,
+            cursors_sent: 0,
             is_of_others: false,
             sees_turn: false,
             line: Vec::new(),

@@ -328,6 +328,9 @@ impl OpenSession {
             Refusal::from(error)
         })?;
         self.note_appended(before, &appended);
+        if let Some(cursors) = &mut self.cursors {
+            cursors.appended(records.clone(), &appended);
+        }
         if records.clone().next().is_some_and(is_prompt) {
             self.prompt_at = before;
         }

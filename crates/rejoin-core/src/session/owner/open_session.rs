@@ -19,6 +19,7 @@ use crate::store::{DamageReport, Log, Scan, StoreError};
 use crate::sys::{SessionId, Timestamp};
 
 use super::history::SessionHistory;
+use crate::session::cursors::Cursors;
 use crate::session::link::feed::Responds;
 use crate::session::outcome::{Done, Elsewhere, Refusal};
 use crate::session::reply::AnswerNote;
@@ -69,6 +70,8 @@ pub(in crate::session) struct OpenSession {
     pub(super) active_at: Option<Timestamp>,
     /// Whether another program has put another file in the place of the log.
     pub(super) is_replaced: bool,
+    /// The session cursors for the client of the owner's own task, if it is sent any.
+    pub(in crate::session) cursors: Option<Cursors>,
 }
 
 /// What became of the log of an open session, for those who read it.
@@ -156,6 +159,7 @@ impl OpenSession {
             last_appended: 0..0,
             changes: LogChanges::default(),
             is_replaced: false,
+            cursors: Cursors::of(id, deps, client),
         }
     }
 
@@ -176,6 +180,9 @@ impl OpenSession {
 
     /// The log was read.
     pub(super) fn read(&mut self, scan: Scan) {
+        if let Some(cursors) = &mut self.cursors {
+            cursors.restart();
+        }
         self.history.reset(&scan);
         self.summary = Summary::of(&scan);
         self.keys = scan.keys;
