@@ -12,11 +12,14 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use rejoin::json::{string_member, text_member};
+use rejoin::record::RewindTarget;
+use rejoin::record::header::Implementation;
 use rejoin::server::control::{
     ALIVE, ANSWER, CONNECT, Connect, Connected, PROCESSES, ProcessDescription, STOP, StopRequest,
     Stopped,
 };
-use rejoin::session::link::message::text;
+use rejoin::session::Refusal;
+use rejoin::session::link::message::{self as link, ATTACH, Attach, PASS, PROTOCOL, Passed, text};
 use rejoin::store::{Holder, Store};
 use rejoin::sys::socket::{Closer, Stream};
 use rejoin::sys::{SessionId, boot};
@@ -277,6 +280,37 @@ pub(super) fn greet(
     })
 }
 
+/// Has the process that has a session open let it go on from an earlier place.
+pub(super) fn rewind(
+    store: &Store,
+    socket: &str,
+    id: &SessionId,
+    target: RewindTarget,
+) -> io::Result<Result<(), Refusal>> {
+    let client = Implementation {
+        name: rejoin::NAME.to_owned(),
+        version: None,
+    };
+    let attach = Attach {
+        protocol: PROTOCOL,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        session_id: id.to_string(),
+        name: id.to_string(),
+        client: Some(client),
+        observe: false,
+        pid: std::process::id(),
+        abilities: None,
+    };
+    let stream = store.connect_to(socket)?;
+    let (stream, _) = ask_within::<Value>(ANSWER, stream, ATTACH, &text(&attach))?;
+    let rewind = Passed::Rewind {
+        target,
+        client: Some(rejoin::NAME.to_owned()),
+    };
+    let (_, answer) = ask_within::<link::Answer>(STOPPED, stream, PASS, &text(&rewind))?;
+    Ok(answer.map(drop))
+}
+
 /// Sends a request on a connection on which nothing else is under way, and waits so long for its
 /// result.
 fn ask_within<T: DeserializeOwned + Send + 'static>(
@@ -300,7 +334,14 @@ fn ask<T: DeserializeOwned>(stream: &mut Stream, method: &str, params: &str) -> 
     let input = std::mem::replace(&mut stream.input, Box::new(io::empty()));
     let mut input = BufReader::new(input);
     let mut answer = String::new();
-    let read = input.by_ref().take(LONGEST).read_line(&mut answer);
+    // Whatever the process says meanwhile is for clients.
+    let read = loop {
+        answer.clear();
+        let read = input.by_ref().take(LONGEST).read_line(&mut answer);
+        if text_member(&answer, "method").is_none() {
+            break read;
+        }
+    };
     stream.input = Box::new(input);
     let Some(result) = text_member(&answer, "result") else {
         let error = text_member(&answer, "error").and_then(|error| string_member(error, "message"));

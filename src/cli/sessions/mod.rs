@@ -9,6 +9,7 @@ mod picker;
 mod prune;
 mod rename;
 mod restore;
+mod rewind;
 mod search;
 pub(super) mod show;
 #[cfg(test)]
@@ -71,6 +72,9 @@ enum SessionsCommand {
     /// Choose a session from a list: what `rejoin sessions` alone does in a terminal.
     #[command(hide = true)]
     Pick,
+    /// Let a session go on from an earlier turn, or bring back what that has undone.
+    #[command(after_help = "Example:\n  rejoin sessions rewind last --to 3")]
+    Rewind(rewind::Args),
     /// Take a session from the process that has it open, if the store is a database.
     #[command(after_help = "Example:\n  rejoin sessions take-over last")]
     TakeOver(take_over::Args),
@@ -143,6 +147,7 @@ fn perform(
         SessionsCommand::Delete(args) => delete::run(&context, args, output),
         SessionsCommand::Restore(args) => restore::run(&context, args, output),
         SessionsCommand::Trash(args) => trash::run(&context, args, output),
+        SessionsCommand::Rewind(args) => rewind::run(&context, args, output),
         SessionsCommand::TakeOver(args) => take_over::run(&context, args, output),
         SessionsCommand::Verify(args) => verify::run(&context, args, output),
     }

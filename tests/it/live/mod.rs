@@ -7,6 +7,7 @@ mod hung;
 mod peer;
 mod random;
 mod redeploy;
+mod rewind;
 mod security;
 mod stage;
 mod stop;

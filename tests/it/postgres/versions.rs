@@ -11,11 +11,12 @@ use super::logs::{header, new_id, open, texts, update};
 use crate::support::rows::Rows;
 
 /// How the tables of each version are made from those of the one before.
-const STEPS: [&str; 4] = [
+const STEPS: [&str; 5] = [
     include_str!("../../../crates/rejoin-core/src/store/postgres/version_1.sql"),
     include_str!("../../../crates/rejoin-core/src/store/postgres/version_2.sql"),
     include_str!("../../../crates/rejoin-core/src/store/postgres/version_3.sql"),
     include_str!("../../../crates/rejoin-core/src/store/postgres/version_4.sql"),
+    include_str!("../../../crates/rejoin-core/src/store/postgres/version_5.sql"),
 ];
 
 /// What version 3 granted to a writer.
@@ -64,8 +65,11 @@ fn tables_of_each_earlier_version_are_brought_up_to_date() {
 
         let store = open(&place);
         assert_eq!(texts(&store, &id)[1..], [update("before")]);
-        // The claim of the earlier program does not count any longer.
-        let mut log = store.open_log(&id).unwrap().log;
+        // That of an earlier program does not count any longer, and that of one which can go on does.
+        let opened = store.open_log(&id);
+        assert_eq!(opened.is_err(), version >= 4);
+        drop(opened);
+        let mut log = store.take_over_with(&id, &mut |_| {}).unwrap().log;
         log.append(Kind::Update, None, &update("after"), Sync::Turn)
             .unwrap();
         assert_eq!(texts(&store, &id)[1..], [update("before"), update("after")]);

@@ -28,6 +28,11 @@ fn check(whole: &[u8], records: &[Owned], number: usize, at: usize, mask: u8) {
     let (disk, store) = store_of(&damaged);
     let line_break = whole[at] == b'\n';
     if number == 0 && !line_break {
+        if damaged[at].is_ascii_digit() && whole[..at].ends_with(b"\"format\":") {
+            // The checksum says which version it was.
+            assert_eq!(rest(&mut store.read(&id()).unwrap()), records, "{what}");
+            return;
+        }
         for refused in [
             store.read(&id()).map(drop).unwrap_err(),
             store.open_log(&id()).map(drop).unwrap_err(),

@@ -25,6 +25,61 @@ fn v2() -> (SimDisk, Store, SessionId, Vec<u8>) {
     file("v2", "sess_019aa58a-7e10-7c42-a3b5-6d0e9f2c4b18")
 }
 
+fn v3() -> (SimDisk, Store, SessionId, Vec<u8>) {
+    file("v3", "sess_019ac2f4-6a00-7d35-9b1c-2e4f6a8c0d17")
+}
+
+/// What is said in records, and which of them are rewinds.
+fn said(records: &[Owned]) -> Vec<String> {
+    let said = records.iter().filter_map(|record| {
+        let payload: Value = serde_json::from_str(&record.payload).unwrap();
+        let text = |value: &Value| value["text"].as_str().map(|text| text.trim().to_owned());
+        match record.kind {
+            Kind::Prompt => text(&payload["prompt"][0]),
+            Kind::Update => text(&payload["content"]),
+            Kind::Rewind => Some(payload["history"].to_string()),
+            _ => None,
+        }
+    });
+    said.collect()
+}
+
+#[test]
+fn version_3_reads_as_the_conversation_is_now() {
+    let (_disk, store, id, content) = v3();
+    let mut reader = store.read(&id).unwrap();
+    let records = rest(&mut reader);
+    assert_eq!(reader.damage(), []);
+    let back = "[rejoin] Went back to before turn 2. Files in the workspace were not changed.";
+    let forward = "[rejoin] Went to before turn 3 of what was undone. \
+                   Files in the workspace were not changed.";
+    assert_eq!(
+        said(&records),
+        [
+            "Name the engine.",
+            "It is called Difference.",
+            "[[0,5]]",
+            back,
+            "Draw it in blue.",
+            "It is blue now.",
+            "[[0,5],[9,15]]",
+            forward,
+            "And smaller.",
+            "It fits into a pocket.",
+        ]
+    );
+    let mut all = store.read_all(&id).unwrap();
+    let lines = String::from_utf8(content.clone()).unwrap().lines().count();
+    assert_eq!(rest(&mut all).len(), lines);
+
+    let scan = store.open_log(&id).unwrap().scan;
+    assert_eq!((scan.next_seq, scan.end), (25, content.len() as u64));
+    assert_eq!(scan.prompts.len(), 3);
+    // The title is no part of the conversation.
+    assert_eq!(scan.titles.title(), Some("The engine"));
+    assert_eq!(scan.agent_ids.len(), 2);
+}
+
 fn file(format: &str, id: &str) -> (SimDisk, Store, SessionId, Vec<u8>) {
     let id = SessionId::parse(id).unwrap();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/formats");

@@ -71,10 +71,10 @@ fn a_header_of_another_session_is_refused() {
 #[test]
 fn newer_format_is_refused() {
     let mut newer = sample().concat();
-    let header = line(0, Kind::Session, r#"{"format":3,"new":true}"#);
+    let header = line(0, Kind::Session, r#"{"format":4,"new":true}"#);
     newer.splice(..sample()[0].len(), header);
     for (content, version) in [
-        (&newer[..], 3),
+        (&newer[..], 4),
         (
             b"{\"sum\":\"x\",\"payload\":{\"format\":70000000000}}\nwhatever",
             70_000_000_000,

@@ -14,4 +14,5 @@ mod long;
 mod network;
 mod reading;
 mod recovery;
+mod rewind;
 mod support;

@@ -207,6 +207,7 @@ impl Watch {
             "session/get" => turns(result),
             "_rejoin/search" => hits(result),
             "_rejoin/cursors" => cursors(result, of::<v1::CursorUpdate>),
+            "_rejoin/rewind" => members(result, &[]),
             "session/prompt" => of::<v1::PromptResponse>("prompt", result),
             "session/close" => of::<v1::CloseSessionResponse>("close", result),
             "session/delete" => of::<v1::DeleteSessionResponse>("delete", result),
@@ -319,7 +320,7 @@ fn is_id(id: &Json, wraps: bool) -> bool {
     }
 }
 
-fn members(object: &Value, known: &[&str]) -> Result<(), String> {
+pub(super) fn members(object: &Value, known: &[&str]) -> Result<(), String> {
     let names = object.as_object().ok_or("no object")?.keys();
     match names
         .into_iter()

@@ -3,7 +3,7 @@
 use agent_client_protocol_schema::v2;
 use serde_json::Value;
 
-use super::conform::{cursors, entries, hits, list_notification, of, turns};
+use super::conform::{cursors, entries, hits, list_notification, members, of, turns};
 
 /// The parameters of a notification of the agent.
 pub(super) fn notification(method: &str, params: &Value) -> Result<(), String> {
@@ -51,6 +51,7 @@ pub(super) fn result(method: &str, result: &Value) -> Option<Result<(), String>>
         "session/get" => turns(result),
         "_rejoin/search" => hits(result),
         "_rejoin/cursors" => cursors(result, |_, it| of::<v2::CursorUpdate>("v2 cursor", it)),
+        "_rejoin/rewind" => members(result, &[]),
         "session/prompt" => of::<v2::PromptResponse>("v2 prompt", result),
         "session/set_config_option" => {
             of::<v2::SetSessionConfigOptionResponse>("v2 option", result)

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 use crate::conversation::{CallEntry, ChunkEntry, Entry, TurnContent, TurnEnding, prompt_blocks};
 use crate::protocol::Role;
+use crate::record::rewind::WENT_BACK;
 use crate::text::shortened;
 
 use super::call::BriefingCall;
@@ -219,7 +220,9 @@ impl BriefingTurn {
         let (id, text) = (chunk.message, block_text(&content));
         let is_next = id.is_empty() || self.message.is_empty() || id == self.message;
         let is_same = !id.is_empty() && id == self.message;
-        if !is_same && text.is_some_and(|text| text.starts_with(NOTE)) {
+        // What was said after the place may still be seen in files.
+        let is_note = |text: &str| text.starts_with(NOTE) && !text.starts_with(WENT_BACK);
+        if !is_same && text.is_some_and(is_note) {
             return;
         }
         if !id.is_empty() && text.is_some() {

@@ -1,9 +1,9 @@
-//! Changes what is known of a session that is not open: its title, and whether it is archived.
+//! Changes a session that is not open: its title, whether it is archived, and what its conversation is.
 
 use crate::index::{Catalog, Summary};
-use crate::record::Kind;
 use crate::record::metadata::MetadataChange;
-use crate::store::{OpenedLog, Store, StoreError, Sync};
+use crate::record::{Kind, RewindTarget};
+use crate::store::{OpenedLog, RewindError, Store, StoreError, Sync};
 use crate::sys::SessionId;
 
 /// Records a change in the session's log and in the catalog, unless it changes nothing.
@@ -24,6 +24,25 @@ pub fn change_metadata(
     if let Some(catalog) = catalog {
         // While the log is locked, so that this cannot overwrite a later entry.
         catalog.closed(id, &summary);
+    }
+    Ok(())
+}
+
+/// Records in the session's log, and in the catalog, that the conversation goes on from an earlier place.
+/// `client` is the name of who has asked for it. Fails if a process has the session open.
+pub fn rewind(
+    store: &Store,
+    catalog: Option<&Catalog>,
+    id: &SessionId,
+    target: &RewindTarget,
+    client: &str,
+) -> Result<(), RewindError> {
+    let mut log = store.open_log(id)?.log;
+    let mark = store.sys().ids.message();
+    let scan = log.rewind(target, &mark, Some(client.to_owned()))?;
+    if let Some(catalog) = catalog {
+        // While the log is locked, so that this cannot overwrite a later entry.
+        catalog.closed(id, &Summary::of(&scan));
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ mod one_call;
 
 pub use cursors::{CursorsPage, CursorsPosition, cursors};
 pub use entry::entry;
-pub use metadata::change_metadata;
+pub use metadata::{change_metadata, rewind};
 pub use one_call::{OneCall, one_call};
 pub use query::{Begin, ListQuery, MAX_RESULTS, TurnsQuery};
 pub use retention::{Expired, Expiry, expire, expire_some, has_aged, last_used, long_before};

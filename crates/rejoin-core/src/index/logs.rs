@@ -81,6 +81,10 @@ impl Logs {
         let mut summary = from.clone();
         reader.seek(from.scanned);
         while let Some(entry) = reader.next()? {
+            if entry.record.kind == Kind::Rewind {
+                // What the summary has may be undone.
+                return Ok(Summary::of(&reader.scan()?));
+            }
             summary.apply_record(&entry.record);
             summary.scanned = entry.end;
         }

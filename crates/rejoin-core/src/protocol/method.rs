@@ -63,6 +63,8 @@ pub const SESSION_GET: &str = "session/get";
 pub const CURSORS: &str = "_rejoin/cursors";
 /// Finds places in conversations; an extension.
 pub const SEARCH: &str = "_rejoin/search";
+/// Lets the conversation of a session go on from an earlier place; an extension.
+pub const REWIND: &str = "_rejoin/rewind";
 /// Gives a session a title; unstable.
 pub const SESSION_SET_TITLE: &str = "session/set_title";
 /// Hides a session from lists; unstable.

@@ -46,6 +46,8 @@ pub enum Kind {
     /// An update that was sent to the client but is not part of the history: an echo of the user's
     /// own prompt, or a notice.
     Transient,
+    /// The conversation goes on from an earlier place: which of the records before are its history.
+    Rewind,
     /// An update that only replays send: the output of a client's terminal, as text, or a tool call
     /// that the client knows from a request for permission.
     Output,
@@ -63,7 +65,7 @@ impl Kind {
         }
     }
 
-    const NAMED: [(Self, &'static str); 17] = [
+    const NAMED: [(Self, &'static str); 18] = [
         (Self::Session, "session"),
         (Self::Prompt, "prompt"),
         (Self::Update, "update"),
@@ -81,6 +83,7 @@ impl Kind {
         (Self::AgentSessionId, "inner"),
         (Self::Transient, "transient"),
         (Self::Output, "output"),
+        (Self::Rewind, "rewind"),
     ];
 
     /// The kind's name in the log.
@@ -111,6 +114,7 @@ impl Kind {
             | Self::AgentSessionId
             | Self::Transient
             | Self::TransientV2
+            | Self::Rewind
             | Self::Unknown => false,
         }
     }

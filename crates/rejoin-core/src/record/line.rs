@@ -143,7 +143,8 @@ pub fn decode(line: &[u8]) -> Result<Record<'_>, Damage> {
 pub struct RecordLayout {
     /// The record's position in the log.
     pub seq: u64,
-    kind: Kind,
+    /// The kind of record.
+    pub kind: Kind,
     at: usize,
     /// The start and end of the id.
     id: Option<(usize, usize)>,
@@ -252,6 +253,46 @@ pub fn has_checksum(line: &[u8], crc: u32) -> bool {
     line.get(OPEN.len()..OPEN.len() + CRC_LEN) == Some(&hex(crc))
 }
 
+/// What comes before the format's version, one digit, in the payload of a header.
+const FORMAT_BEFORE: &[u8] = b",\"payload\":{\"format\":";
+
+/// The place of the format's version in the line of a header.
+fn format_at(line: &[u8]) -> Option<usize> {
+    let at = memchr::memmem::find(line, FORMAT_BEFORE)? + FORMAT_BEFORE.len();
+    let is_digit = |at: usize| line.get(at).is_some_and(u8::is_ascii_digit);
+    (is_digit(at) && !is_digit(at + 1)).then_some(at)
+}
+
+/// The beginning of the line of a header, up to the format's version, with another version and the
+/// checksum that the line then has: it takes the place of as many bytes. `None` if the line is not that of
+/// a header.
+pub fn with_format(line: &[u8], format: u32) -> Option<Vec<u8>> {
+    let at = format_at(line)?;
+    let mut marked = line.to_vec();
+    marked[at] = u8::try_from(char::from_digit(format, 10)?).ok()?;
+    let crc = hex(crc32fast::hash(&marked[BODY..]));
+    marked[OPEN.len()..OPEN.len() + CRC_LEN].copy_from_slice(&crc);
+    marked.truncate(at + 1);
+    Some(marked)
+}
+
+/// Repairs the line of a header of which the format's version and the checksum do not fit, since a crash
+/// came while both were written: the checksum says what the version is, or was. Returns whether it did.
+pub fn repair_format(line: &mut [u8]) -> bool {
+    let Some(at) = format_at(line) else {
+        return false;
+    };
+    let found = line[at];
+    for version in b'1'..=b'9' {
+        line[at] = version;
+        if has_checksum(line, crc32fast::hash(&line[BODY..])) {
+            return true;
+        }
+    }
+    line[at] = found;
+    false
+}
+
 /// Whether a line, perhaps damaged or truncated, begins like a record.
 pub fn looks_like_record(line: &[u8]) -> bool {
     line.starts_with(OPEN)
@@ -326,6 +367,36 @@ mod tests {
             "+026-11-21T08:33:20.123Z",
         ] {
             assert_eq!(forged(at, "m"), Err(Damage::Envelope), "{at:?}");
+        }
+    }
+
+    #[test]
+    fn a_header_gets_another_format_in_place() {
+        let header = |format: u32| {
+            line(
+                0,
+                Kind::Session,
+                None,
+                &format!(r#"{{"format":{format},"cwd":"/"}}"#),
+            )
+        };
+        let (old, new) = (header(1), header(3));
+        let mut marked = old.clone();
+        let head = with_format(old.strip_suffix(b"\n").unwrap(), 3).unwrap();
+        marked[..head.len()].copy_from_slice(&head);
+        assert_eq!(marked, new);
+        assert_eq!(with_format(&line(0, Kind::Info, None, "{}"), 3), None);
+
+        // A crash left the new checksum with the old version, or the other way round.
+        let crc = OPEN.len()..OPEN.len() + CRC_LEN;
+        for (body, checksum) in [(&old, &new), (&new, &old)] {
+            let mut torn = body.strip_suffix(b"\n").unwrap().to_vec();
+            torn[crc.clone()].copy_from_slice(&checksum[crc.clone()]);
+            assert!(decode(&torn).is_err());
+            assert!(repair_format(&mut torn));
+            assert_eq!(Some(&*torn), checksum.strip_suffix(b"\n"));
+            torn[40] ^= 1;
+            assert!(!repair_format(&mut torn));
         }
     }
 

@@ -15,6 +15,7 @@ mod open_subagents;
 pub mod open_turns;
 pub mod prompt_keys;
 pub mod references;
+pub mod rewind;
 pub mod subagents;
 pub mod current_settings;
 pub mod title;
@@ -36,10 +37,14 @@ pub use open_subagents::OpenSubagents;
 pub use open_turns::OpenTurns;
 pub use places::{Place, Places};
 pub use prompt_keys::PromptKeys;
+pub use rewind::{Rewind, RewindTarget, RewoundHistory};
 
 /// The version of the format in which this program writes a session of version 1 of the protocol.
 pub const FORMAT: u32 = 1;
 
-/// The version of the format of a session that begins with an agent of version 2 of the protocol:
-/// the newest that this program reads.
+/// The version of the format of a session that begins with an agent of version 2 of the protocol.
 pub const FORMAT_V2: u32 = 2;
+
+/// The version of the format of a session that has gone back to an earlier place: the newest that this
+/// program reads.
+pub const FORMAT_REWOUND: u32 = 3;

@@ -128,6 +128,7 @@ fn sound(kind: Kind, payload: &str) -> Option<Cow<'_, str>> {
         | Kind::Ask
         | Kind::Answer
         | Kind::Reopen
+        | Kind::Rewind
         | Kind::AgentSessionId => json::is_single(bytes, |at| object_end(bytes, at)),
         // A later version may have any valid JSON there.
         Kind::Unknown => json::is_single(bytes, |at| json::value_end(bytes, at)),

@@ -46,7 +46,7 @@ use crate::json;
 use crate::protocol::update::{self, UpdateKind};
 use crate::protocol::{Role, UpdateClass, meta};
 use crate::record::open_turns::is_interrupted;
-use crate::record::{InVersion1, Kind, OpenTurns, Record};
+use crate::record::{InVersion1, Kind, OpenTurns, Record, Rewind};
 
 use calls::{AskedCall, AskedCalls, Disposition, ReplayedCalls};
 use clip::Clips;
@@ -269,6 +269,13 @@ impl Replay {
             Kind::Begin => {
                 self.pending.flush(out);
                 self.open.resume(record.id, self.turn);
+            }
+            Kind::Rewind => {
+                self.pending.flush(out);
+                if let Some(turns) = Rewind::turns(record.payload) {
+                    self.turn = turns;
+                    self.set_turn();
+                }
             }
             _ => self.pending.flush(out),
         }

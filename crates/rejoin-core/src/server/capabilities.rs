@@ -35,7 +35,7 @@ pub(super) fn v1(persistent: bool, unstable: bool) -> Value {
     });
     if persistent {
         capabilities["sessionHistory"] = history();
-        capabilities["_meta"] = json!({ "rejoin": { "search": search() } });
+        capabilities["_meta"] = json!({ "rejoin": { "rewind": {}, "search": search() } });
     }
     capabilities
 }
@@ -86,6 +86,7 @@ pub(super) fn v2(persistent: bool, unstable: bool) -> Value {
         "_meta": {
             "rejoin": {
                 "replayFrom": [FROM_MESSAGE],
+                "rewind": {},
                 "search": search(),
                 "sessionHistory": history(),
             },

@@ -230,6 +230,9 @@ pub(super) fn refused(id: &str, refusal: Refusal) -> Error {
         }
         Refusal::ForkPointNotFound => return unknown_message(id),
         Refusal::CursorNotFound => return unknown_cursor(id),
+        Refusal::RewindPointNotFound => {
+            return no_message(id, "the place is not one of this session");
+        }
         Refusal::Engine(error) => return error.into(),
         Refusal::Cancelled => {
             return Error::new(ErrorKind::RequestCancelled, "Request cancelled");

@@ -43,6 +43,10 @@ impl Cursors {
 
     /// Takes the next record, which ends there in the log.
     pub(super) fn record(&mut self, record: &Record<'_>, end: u64) {
+        if record.kind == Kind::Rewind {
+            // The places before it may be undone.
+            self.due.clear();
+        }
         if let Some(place) = self.places.record(record) {
             if self.due.len() == ANNOUNCED {
                 self.due.pop_front();

@@ -7,8 +7,8 @@ use crate::engine::{
 };
 use crate::json;
 use crate::protocol::error::ErrorKind;
-use crate::record::Kind;
 use crate::record::metadata::MetadataChange;
+use crate::record::{Kind, RewindTarget};
 use crate::store::{ForkPoint, Sync, TURN_INTERRUPTED};
 use crate::transport::Outcome;
 
@@ -54,6 +54,14 @@ pub enum Effect<R> {
         key: String,
         /// The message id of the prompt that has come with it.
         message_id: String,
+    },
+    /// Let the conversation go on from an earlier place, in the log and in the engine, and show the clients
+    /// what the log has then.
+    Rewind {
+        /// The place.
+        target: RewindTarget,
+        /// The name of the client that has asked for it.
+        client: Option<String>,
     },
     /// After a failed write, try to recover the log. If that fails, the next [`Claim`](Self::Claim)
     /// tries again.

@@ -99,7 +99,7 @@ impl Library {
         };
         let mut search = FindMessage::new(message_id);
         let found = blocking(|| -> Result<bool, StoreError> {
-            let mut reader = store.read(id)?;
+            let mut reader = store.read_all(id)?;
             while let Some(entry) = reader.next()? {
                 if search.record(&entry.record) {
                     return Ok(true);

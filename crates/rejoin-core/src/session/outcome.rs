@@ -38,6 +38,8 @@ pub enum Done {
     Titled(String),
     /// The session was archived, or is no longer.
     Archived,
+    /// The conversation goes on from an earlier place.
+    Rewound,
     /// The state of the session.
     Status {
         /// Whether it is open here.
@@ -83,6 +85,9 @@ pub enum Refusal {
     /// The cursor to fork at is not one of the session's.
     #[error("the session has no such cursor")]
     CursorNotFound,
+    /// The place to go back to does not exist.
+    #[error("the session has no such place to go back to")]
+    RewindPointNotFound,
     /// A prompt is being answered.
     #[error("there is already an active prompt execution")]
     PromptInProgress {

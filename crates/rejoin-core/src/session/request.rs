@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{AttachOutcome, Block, EngineError, PromptEnd, SessionConfig};
+use crate::record::RewindTarget;
 use crate::record::metadata::MetadataChange;
 use crate::store::ForkPoint;
 use crate::transport::Outcome;
@@ -91,6 +92,15 @@ pub enum Request<R> {
     WithdrawPrompt(String),
     /// Change the session's title, or archive it, which also closes it.
     MetadataChange(R, MetadataChange),
+    /// Let the conversation go on from an earlier place.
+    Rewind {
+        /// Where the answer goes.
+        reply: R,
+        /// The place.
+        target: RewindTarget,
+        /// The name of the client that has asked for it, if it has one.
+        client: Option<String>,
+    },
     /// Report whether the session is open.
     Status(R),
     /// Close the session.

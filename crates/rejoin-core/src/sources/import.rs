@@ -211,7 +211,7 @@ impl<'a> Importer<'a> {
     ) -> Result<(ImportOutcome, bool), ImportError> {
         let mut comparison = Comparison::new(conversation);
         let mut keeps_secrets = false;
-        let mut reader = self.store.read(id)?;
+        let mut reader = self.store.read_all(id)?;
         while let Some(entry) = reader.next()? {
             comparison.record(&entry.record);
             keeps_secrets = keeps_secrets || self.would_mask(entry.record.payload);
@@ -265,7 +265,7 @@ impl<'a> Importer<'a> {
         let mut is_copy = || {
             let mut comparison = Comparison::new(conversation);
             let mut read = || {
-                let mut reader = self.store.read(id)?;
+                let mut reader = self.store.read_all(id)?;
                 while let Some(entry) = reader.next()? {
                     comparison.record(&entry.record);
                 }

@@ -1,6 +1,7 @@
 //! Copies sessions between stores, byte for byte.
 
 use super::folder::Store;
+use super::header;
 use super::medium::{Holder, Image, StoreError, Trashed, WritableLog};
 use crate::sys::SessionId;
 
@@ -39,16 +40,20 @@ impl Store {
     fn copy_claimed(&self, id: &SessionId, to: &Self, verify: bool) -> Result<Copied, StoreError> {
         let from = self.context.medium.claim(id, false)?;
         to.prepare()?;
+        let mut head = Vec::new();
         let (mut copy, end, copied) = match to.context.medium.claim(id, false) {
-            Ok(copy) => match same_bytes(&*from, &*copy)? {
-                Same::All => return Ok(Copied::Same),
-                Same::Beginning(end) => (copy, end, Copied::Continued),
-                Same::No => return Ok(Copied::Differs),
-            },
+            Ok(copy) => {
+                head = new_head(&*from, &*copy, id)?;
+                match same_bytes_from(head.len() as u64, &*from, &*copy)? {
+                    Same::All => return Ok(Copied::Same),
+                    Same::Beginning(end) => (copy, end, Copied::Continued),
+                    Same::No => return Ok(Copied::Differs),
+                }
+            }
             Err(StoreError::NotFound { .. }) => (to.context.medium.draft(id)?, 0, Copied::New),
             Err(error) => return Err(error),
         };
-        append_rest(&*from, &mut *copy, end)?;
+        append_rest(&*from, &mut *copy, end, &head)?;
         if copied == Copied::New {
             copy.publish()?;
         } else {
@@ -82,7 +87,7 @@ impl Store {
             Err(error) => return Err(error),
         }
         let mut copy = medium.draft(&trashed.id)?;
-        append_rest(&*from, &mut *copy, 0)?;
+        append_rest(&*from, &mut *copy, 0, &[])?;
         copy.publish_in_trash(trashed.at)?;
         if verify {
             check(&*from, &*medium.open_trashed(trashed)?)?;
@@ -110,8 +115,25 @@ enum Same {
 }
 
 fn same_bytes(from: &dyn Image, copy: &dyn Image) -> Result<Same, StoreError> {
+    same_bytes_from(0, from, copy)
+}
+
+/// The beginning of the header of a log that has got rewinds since it was copied; empty if it is the same in
+/// the copy.
+fn new_head(from: &dyn Image, copy: &dyn Image, id: &SessionId) -> Result<Vec<u8>, StoreError> {
+    // Headers of other kinds cannot be marked, and are compared as they are.
+    let head = header::rewound(copy, id).ok().flatten().unwrap_or_default();
+    let mut ours = vec![0; head.len()];
+    let len = fill(from, &mut ours, 0)?;
+    Ok(if ours[..len] == head {
+        head
+    } else {
+        Vec::new()
+    })
+}
+
+fn same_bytes_from(mut at: u64, from: &dyn Image, copy: &dyn Image) -> Result<Same, StoreError> {
     let (mut ours, mut theirs) = (vec![0; BLOCK], vec![0; BLOCK]);
-    let mut at = 0;
     loop {
         let have = fill(copy, &mut theirs, at)?;
         let want = fill(from, &mut ours, at)?;
@@ -128,11 +150,13 @@ fn same_bytes(from: &dyn Image, copy: &dyn Image) -> Result<Same, StoreError> {
     }
 }
 
-/// Appends what a log has after `at` to its copy, in blocks of whole lines.
+/// Appends what a log has after `at` to its copy, in blocks of whole lines, and before it the beginning of the
+/// header that the copy lacks.
 fn append_rest(
     from: &dyn Image,
     copy: &mut dyn WritableLog,
     mut at: u64,
+    mut head: &[u8],
 ) -> Result<(), StoreError> {
     let mut block = Vec::new();
     let mut end = at;
@@ -148,7 +172,11 @@ fn append_rest(
             None if block.len() >= LONGEST => block.len(),
             lines => lines.unwrap_or(0),
         };
-        copy.append(end, &block[..len], false)?;
+        if len > 0 && !head.is_empty() {
+            copy.append_with_head(std::mem::take(&mut head), end, &block[..len], false)?;
+        } else {
+            copy.append(end, &block[..len], false)?;
+        }
         end += len as u64;
         block.drain(..len);
         if got == 0 {

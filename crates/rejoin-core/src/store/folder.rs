@@ -248,7 +248,12 @@ impl Store {
         recover(&self.context, id, owned, visit)
     }
 
-    /// Opens a session for reading.
+    /// Opens a session for reading, with what its rewinds have undone: every record of its log.
+    pub fn read_all(&self, id: &SessionId) -> Result<LogReader, StoreError> {
+        LogReader::of_all(id, self.context.medium.open(id)?)
+    }
+
+    /// Opens a session for reading, as its conversation is now.
     pub fn read(&self, id: &SessionId) -> Result<LogReader, StoreError> {
         LogReader::of(id, self.context.medium.open(id)?)
     }

@@ -5,8 +5,8 @@ use crate::record::cursor::CursorSide;
 use crate::record::metadata::{archived, restored};
 use crate::record::prompt_keys::without_key;
 use crate::record::{
-    AgentSessionId, Cursor, Header, Kind, OpenCalls, OpenSubagents, OpenTurns, Record, snapshot_of,
-    subagents,
+    AgentSessionId, Cursor, FORMAT_V2, Header, Kind, OpenCalls, OpenSubagents, OpenTurns, Record,
+    snapshot_of, subagents,
 };
 use crate::sys::SessionId;
 
@@ -92,7 +92,8 @@ impl Store {
             }
         };
         let header = &Header {
-            format: header.format.max(source.header().format),
+            // The copy has no rewinds.
+            format: header.format.max(source.header().format.min(FORMAT_V2)),
             ..header.clone()
         };
         let made = self.make(id, header, |log, payload| {
@@ -269,6 +270,11 @@ impl<'a> ForkCopy<'a> {
         self.has_subagents |= subagents::may_be_about_one(record);
         match record.kind {
             Kind::Session | Kind::Reopen | Kind::Unknown => return Ok(Next::More),
+            Kind::Rewind => {
+                // The agent's session has more than what is copied.
+                (self.agent_id, self.id_at_end) = (None, None);
+                return Ok(Next::More);
+            }
             // A fork was neither archived nor restored.
             Kind::Info if archived(&payload).is_some() || restored(&payload) => {
                 return Ok(Next::More);
@@ -429,7 +435,7 @@ fn close(
 }
 
 /// Whether a record is, or belongs to, the message with this id.
-fn is_of(record: &Record<'_>, message: &str) -> bool {
+pub(super) fn is_of(record: &Record<'_>, message: &str) -> bool {
     let update = match record.kind {
         Kind::Prompt => return record.id == Some(message),
         Kind::Update => record.payload,

@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 
-use crate::record::{FORMAT_V2, Header, Kind};
+use crate::record::line::with_format;
+use crate::record::{FORMAT_REWOUND, Header, Kind};
 use crate::sys::SessionId;
 
 use super::lines::LineBuffer;
@@ -64,7 +65,7 @@ pub(super) fn fits(header: &Header, id: &SessionId) -> Result<(), StoreError> {
 fn parse(payload: &str, id: &SessionId) -> Result<Header, StoreError> {
     let unreadable = |error: serde_json::Error| headerless(id, error.to_string());
     let FormatVersion { format } = serde_json::from_str(payload).map_err(unreadable)?;
-    if format > u64::from(FORMAT_V2) {
+    if format > u64::from(FORMAT_REWOUND) {
         return Err(StoreError::Newer {
             id: id.clone(),
             format,
@@ -83,6 +84,22 @@ fn parse(payload: &str, id: &SessionId) -> Result<Header, StoreError> {
     Ok(header)
 }
 
+/// The beginning of a log's header as that of a log with rewinds; `None` if it is so already. It takes the
+/// place of as many bytes.
+pub(super) fn rewound(file: &dyn Image, id: &SessionId) -> Result<Option<Vec<u8>>, StoreError> {
+    let mut lines = LineBuffer::new();
+    let line = lines.next(file);
+    let line = line.map_err(StoreError::disk("read", file.path()))?;
+    let line = line.map_or(&[][..], |line| lines.bytes(&line));
+    match with_format(line, FORMAT_REWOUND) {
+        Some(head) => Ok((!line.starts_with(&head)).then_some(head)),
+        None => Err(headerless(
+            id,
+            "its format cannot be changed in place".to_owned(),
+        )),
+    }
+}
+
 /// The format of a log whose first line is not one of our records, if it is newer than ours.
 fn newer_format(file: &dyn Image) -> std::io::Result<Option<u64>> {
     let mut lines = LineBuffer::new();
@@ -91,7 +108,7 @@ fn newer_format(file: &dyn Image) -> std::io::Result<Option<u64>> {
     };
     let found: Option<AnyVersion> = serde_json::from_slice(lines.bytes(&line)).ok();
     let format = found.map(|found| found.payload.format);
-    Ok(format.filter(|format| *format > u64::from(FORMAT_V2)))
+    Ok(format.filter(|format| *format > u64::from(FORMAT_REWOUND)))
 }
 
 fn headerless(id: &SessionId, reason: String) -> StoreError {

@@ -122,6 +122,15 @@ impl LineBuffer {
         &self.buffer[line.start..line.start + line.len]
     }
 
+    /// Changes the bytes of a line in the buffer. Returns what `change` returns.
+    pub(super) fn edit(
+        &mut self,
+        line: &BufferedLine,
+        change: impl FnOnce(&mut [u8]) -> bool,
+    ) -> bool {
+        change(&mut self.buffer[line.start..line.start + line.len])
+    }
+
     /// The next line; none at the end of the file, where more may follow later.
     pub(super) fn next(&mut self, file: &dyn Image) -> io::Result<Option<BufferedLine>> {
         let mut searched = 0;

@@ -7,6 +7,7 @@ use crate::record::{Kind, line};
 use crate::sys::{SessionId, Timestamp};
 
 use super::context::StoreContext;
+use super::header;
 use super::medium::{Durability, Image, StoreError, Sync, WritableLog};
 
 /// A larger buffer is freed after use, in bytes.
@@ -156,18 +157,21 @@ impl Log {
             self.buffer.push(b'\n');
         }
         let (mut next_seq, mut sync) = (self.next_seq, sync);
+        let mut head = None;
         for (kind, id, payload) in records {
             self.check(payload)?;
             line::encode_at(&mut self.buffer, next_seq, time, kind, id, payload);
             next_seq += 1;
-            // A database keeps prompts as it keeps the ends of turns.
-            if kind == Kind::Prompt && self.context.medium.waits() {
-                sync = Sync::Turn;
+            match kind {
+                // A database keeps prompts as it keeps the ends of turns.
+                Kind::Prompt if self.context.medium.waits() => sync = Sync::Turn,
+                Kind::Rewind => head = header::rewound(&*self.owned, &self.id)?,
+                _ => {}
             }
         }
         let before = (self.end, self.unterminated);
         let safe = self.context.durability.syncs(sync);
-        self.write(safe)?;
+        self.write(head.as_deref(), safe)?;
         if safe && let Err(error) = self.sync() {
             // Records that fail to sync are not reported, so they must not reappear.
             (self.end, self.unterminated) = before;
@@ -250,7 +254,7 @@ impl Log {
 
     fn write_waiting(&mut self) -> Result<(), StoreError> {
         std::mem::swap(&mut self.buffer, &mut self.waiting);
-        let written = self.write(false);
+        let written = self.write(None, false);
         std::mem::swap(&mut self.buffer, &mut self.waiting);
         self.waiting.clear();
         written
@@ -356,9 +360,14 @@ impl Log {
         }
     }
 
-    /// Writes the buffer, all of it or nothing.
-    fn write(&mut self, safe: bool) -> Result<(), StoreError> {
-        let written = self.owned.append(self.end, &self.buffer, safe);
+    /// Writes the buffer, all of it or nothing, and before it the beginning of the header, if it changes.
+    fn write(&mut self, head: Option<&[u8]>, safe: bool) -> Result<(), StoreError> {
+        let written = match head {
+            None => self.owned.append(self.end, &self.buffer, safe),
+            Some(head) => self
+                .owned
+                .append_with_head(head, self.end, &self.buffer, safe),
+        };
         if written.is_ok() {
             self.end += self.buffer.len() as u64;
             self.unterminated = false;

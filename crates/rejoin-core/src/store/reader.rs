@@ -1,6 +1,6 @@
 //! Reads a session's log. Never locks or writes, and works while another process writes.
 
-use crate::record::Header;
+use crate::record::{Header, RewoundHistory};
 use crate::sys::SessionId;
 
 use super::damage::{DamageReport, Torn};
@@ -23,11 +23,24 @@ pub struct LogReader {
 }
 
 impl LogReader {
-    /// Reads the log of a session.
+    /// Reads the log of a session, without what its rewinds have undone.
     pub(super) fn of(id: &SessionId, file: Box<dyn Image>) -> Result<Self, StoreError> {
-        let mut records = Records::new();
+        Self::with(Records::new(), id, file)
+    }
+
+    /// Reads the log of a session, with what its rewinds have undone.
+    pub(super) fn of_all(id: &SessionId, file: Box<dyn Image>) -> Result<Self, StoreError> {
+        Self::with(Records::all(), id, file)
+    }
+
+    fn with(
+        mut records: Records,
+        id: &SessionId,
+        file: Box<dyn Image>,
+    ) -> Result<Self, StoreError> {
         let header = header::read(&mut records, &*file, id)?;
-        records.restart();
+        let begun = records.leave_out_undone(&header, &*file);
+        begun.map_err(StoreError::disk("read", file.path()))?;
         Ok(Self {
             id: id.clone(),
             file,
@@ -44,6 +57,12 @@ impl LogReader {
     /// The payload of the first record.
     pub fn header(&self) -> &Header {
         &self.header
+    }
+
+    /// Which records are the conversation now, if the session has gone back to an earlier place. Others are
+    /// left out.
+    pub fn history(&self) -> Option<&RewoundHistory> {
+        self.records.rewinds().map(|rewinds| &rewinds.history)
     }
 
     /// Reads the log once, up to the limit if one is set, and returns to the start.

@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io;
 
-use crate::record::line::{Record, RecordLayout};
+use crate::record::line::{Record, RecordLayout, repair_format};
 use crate::record::payload::{Checked, Checker};
+use crate::record::{FORMAT_REWOUND, Header, Kind, PromptKeys, RewoundHistory};
 
 use super::damage::{self, DamageReason, DamageReport, Torn};
 use super::damaged_line::{DamagedLine, FoundRecord, LinePiece};
@@ -23,6 +24,17 @@ pub struct PositionedRecord<'a> {
     pub record: Record<'a>,
 }
 
+/// The sequence numbers of the records that a pass has read.
+#[derive(Debug)]
+struct RecordNumbers {
+    /// The next one, if known.
+    due: Option<u64>,
+    /// How many lost records were reported since the last record.
+    losses: u64,
+    /// The number after the highest one.
+    next: u64,
+}
+
 /// A pass over the records of a log. Each call gets the file as an argument.
 #[derive(Debug)]
 pub(super) struct Records {
@@ -31,10 +43,7 @@ pub(super) struct Records {
     ready: VecDeque<LinePiece>,
     damage: Vec<DamageReport>,
     torn: Option<Torn>,
-    /// The expected sequence number, if known.
-    due: Option<u64>,
-    /// How many lost records were reported since the last record.
-    losses: u64,
+    numbers: RecordNumbers,
     /// The offset of the line that was read again to confirm its damage.
     read_twice: Option<u64>,
     /// The last line, and where in it the torn bytes begin. It is read again, since it may have
@@ -44,8 +53,10 @@ pub(super) struct Records {
     checker: Checker,
     /// The payload of the last record, if it differs from the log.
     changed: Option<String>,
-    /// The number after the highest one of a record.
-    next_seq: u64,
+    /// What the log says of its rewinds: the records that they have undone are left out.
+    rewinds: Option<Box<Rewinds>>,
+    /// Whether those records are not left out.
+    shows_all: bool,
 }
 
 impl Records {
@@ -55,22 +66,49 @@ impl Records {
             ready: VecDeque::new(),
             damage: Vec::new(),
             torn: None,
-            due: Some(0),
-            losses: 0,
+            numbers: RecordNumbers {
+                due: Some(0),
+                losses: 0,
+                next: 0,
+            },
             read_twice: None,
             unfinished: None,
             last: None,
             checker: Checker::default(),
             changed: None,
-            next_seq: 0,
+            rewinds: None,
+            shows_all: false,
         }
+    }
+
+    /// A pass over all records, with those that the rewinds of the log have undone.
+    pub(super) fn all() -> Self {
+        Self {
+            shows_all: true,
+            ..Self::new()
+        }
+    }
+
+    /// From now on, leaves out what the rewinds of the log with this header have undone, as far as they
+    /// are written by now. Then starts over.
+    pub(super) fn leave_out_undone(&mut self, header: &Header, file: &dyn Image) -> io::Result<()> {
+        if header.format >= FORMAT_REWOUND && self.rewinds.is_none() && !self.shows_all {
+            self.rewinds = Rewinds::find(file)?.map(Box::new);
+        }
+        self.restart();
+        Ok(())
+    }
+
+    /// What the log says of its rewinds, if what they have undone is left out.
+    pub(super) fn rewinds(&self) -> Option<&Rewinds> {
+        self.rewinds.as_deref()
     }
 
     /// Starts over, with no reports.
     pub(super) fn restart(&mut self) {
         self.seek(0);
         self.damage.clear();
-        self.next_seq = 0;
+        self.numbers.next = 0;
     }
 
     /// Continues at `offset`, where a record must begin.
@@ -78,8 +116,8 @@ impl Records {
         self.lines.seek(offset);
         self.ready.clear();
         self.torn = None;
-        self.due = (offset == 0).then_some(0);
-        self.losses = 0;
+        self.numbers.due = (offset == 0).then_some(0);
+        self.numbers.losses = 0;
         self.read_twice = None;
         self.unfinished = None;
         self.last = None;
@@ -116,7 +154,7 @@ impl Records {
     /// The number after the highest one of the records read, including those with a damaged
     /// payload.
     pub(super) fn next_seq(&self) -> u64 {
-        self.next_seq
+        self.numbers.next
     }
 
     /// The next record; none at the end, where more may follow later.
@@ -181,6 +219,13 @@ impl Records {
         while self.find_any(file)? {
             let Some(found) = &self.last else { break };
             let record = found.layout.record(bytes(&self.lines, found));
+            if let (Some(rewinds), Some(record)) = (&self.rewinds, record)
+                && rewinds
+                    .history
+                    .lacks(record.seq, record.kind, record.payload)
+            {
+                continue;
+            }
             if let Some(record) = record
                 && let Some(checked) = self.checker.check(record.kind, record.payload)
             {
@@ -210,9 +255,15 @@ impl Records {
             let Some(line) = self.lines.next(file)? else {
                 return Ok(false);
             };
-            let layout = line
+            let mut layout = line
                 .is_whole(0, line.len)
                 .then(|| RecordLayout::of_bytes(self.lines.bytes(&line)));
+            if let Some(Err(_)) = layout
+                && line.offset == 0
+                && self.lines.edit(&line, repair_format)
+            {
+                layout = Some(RecordLayout::of_bytes(self.lines.bytes(&line)));
+            }
             match layout {
                 Some(Ok(layout)) => {
                     let found = FoundRecord {
@@ -231,8 +282,8 @@ impl Records {
 
     /// Makes a record the last one, and checks its sequence number.
     fn add(&mut self, found: FoundRecord, file: &dyn Image) -> io::Result<()> {
-        let expected = self.due.unwrap_or(found.layout.seq);
-        let reason = if found.layout.seq > expected.saturating_add(self.losses) {
+        let expected = self.numbers.due.unwrap_or(found.layout.seq);
+        let reason = if found.layout.seq > expected.saturating_add(self.numbers.losses) {
             // Losses that are already reported explain as many missing records.
             Some(DamageReason::Gap {
                 expected,
@@ -251,9 +302,9 @@ impl Records {
             self.report(report);
         }
         let due = found.layout.seq.saturating_add(1);
-        self.due = Some(due);
-        self.next_seq = self.next_seq.max(due);
-        self.losses = 0;
+        self.numbers.due = Some(due);
+        self.numbers.next = self.numbers.next.max(due);
+        self.numbers.losses = 0;
         self.last = Some(found);
         Ok(())
     }
@@ -262,7 +313,7 @@ impl Records {
     fn analyse(&mut self, line: BufferedLine, file: &dyn Image) -> io::Result<()> {
         let number = self.lines.number(&line, file)?;
         let bytes = self.lines.bytes(&line);
-        let pieces = DamagedLine::of(&line, number, bytes, self.due);
+        let pieces = DamagedLine::of(&line, number, bytes, self.numbers.due);
         if pieces.damaged && line.ended && self.read_twice != Some(line.offset) {
             // If a writer undid a failed write while this line was read, the buffer has a mixture
             // of two records. The file as it is now counts.
@@ -294,8 +345,39 @@ impl Records {
     }
 
     fn report(&mut self, report: DamageReport) {
-        self.losses += u64::from(report.reason.is_loss());
+        self.numbers.losses += u64::from(report.reason.is_loss());
         damage::add(&mut self.damage, report);
+    }
+}
+
+/// What a log says of its rewinds.
+#[derive(Clone, Debug)]
+pub(super) struct Rewinds {
+    /// The records that are the conversation now.
+    pub(super) history: RewoundHistory,
+    /// The prompts with idempotency keys, those that were undone among them.
+    pub(super) keys: PromptKeys,
+}
+
+impl Rewinds {
+    /// Reads a log to find its last rewind; `None` if it has no rewind.
+    pub(super) fn find(file: &dyn Image) -> io::Result<Option<Self>> {
+        let mut records = Records::all();
+        let (mut history, mut keys) = (None, PromptKeys::default());
+        while let Some(entry) = records.next(file)? {
+            let Record {
+                seq,
+                kind,
+                id,
+                payload,
+                ..
+            } = entry.record;
+            keys.note(kind, id, payload, entry.offset);
+            if kind == Kind::Rewind {
+                history = RewoundHistory::of(seq, payload).or(history);
+            }
+        }
+        Ok(history.map(|history| Self { history, keys }))
     }
 }
 

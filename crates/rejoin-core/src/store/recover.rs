@@ -16,6 +16,10 @@ use super::scan::{self, Scan};
 /// The text of a tool call that was running when the process died.
 pub const CALL_INTERRUPTED: &str =
     "Interrupted: the agent process ended before this tool call did.";
+/// The text of a tool call whose end was undone.
+const CALL_UNDONE: &str = "Interrupted: the session went back to before the end of this tool call.";
+/// The payload of the `end` of a turn whose end was undone.
+const TURN_UNDONE: &str = r#"{"interrupted":"the session went back to a place in this turn"}"#;
 /// The payload of the `end` of a turn that was running when its process ended.
 pub const TURN_INTERRUPTED: &str = r#"{"interrupted":"the process ended during this turn"}"#;
 
@@ -43,13 +47,7 @@ pub(super) fn recover(
     let file: &dyn Image = &*owned;
     let mut records = Records::new();
     let mut scan = scan::scan(&mut records, file, id, visit)?;
-    let turn = scan.open_turns.first().copied();
-    let calls = match (scan.late_call, turn) {
-        (Some(late), _) => late_calls(&mut records, late, turn, file),
-        (None, Some(prompt)) => open_calls(&mut records, prompt, file),
-        (None, None) => Ok(OpenCalls::default()),
-    };
-    let calls = calls.map_err(StoreError::disk("read", file.path()))?;
+    let calls = calls_of(&mut records, &scan, file)?;
     let (log, kept_aside) =
         write(context, id, owned, calls, &mut scan).map_err(|error| error.read_only(id))?;
     Ok(OpenedLog {
@@ -57,6 +55,27 @@ pub(super) fn recover(
         scan,
         kept_aside,
     })
+}
+
+/// The tool calls without an end in a log that was read.
+fn calls_of(records: &mut Records, scan: &Scan, file: &dyn Image) -> Result<OpenCalls, StoreError> {
+    let turn = scan.open_turns.first().copied();
+    let calls = match (scan.late_call, turn) {
+        (Some(late), _) => late_calls(records, late, turn, file),
+        (None, Some(prompt)) => open_calls(records, prompt, file),
+        (None, None) => Ok(OpenCalls::default()),
+    };
+    calls.map_err(StoreError::disk("read", file.path()))
+}
+
+/// Reads the log of a writer that has just gone back to an earlier place, and closes what was open there.
+/// Returns what the log has then.
+pub(super) fn close_rewound(log: &mut Log) -> Result<Scan, StoreError> {
+    let mut records = Records::new();
+    let mut scan = scan::scan(&mut records, log.file(), log.id(), &mut |_| {})?;
+    let calls = calls_of(&mut records, &scan, log.file())?;
+    close_turns(log, calls, &mut scan, CALL_UNDONE, TURN_UNDONE)?;
+    Ok(scan)
 }
 
 /// Removes the torn end of a log that was read, and closes what is open in it. Returns the log, and
@@ -78,11 +97,7 @@ fn write(
         // Not synced: if the bytes reappear after a power failure, they are removed again.
         log.truncate()?;
     }
-    let is_closed =
-        scan.open_turns.is_empty() && calls.is_empty() && scan.open_subagents.is_empty();
-    if !is_closed {
-        close_turns(&mut log, calls, scan)?;
-    }
+    close_turns(&mut log, calls, scan, CALL_INTERRUPTED, TURN_INTERRUPTED)?;
     Ok((log, kept_aside))
 }
 
@@ -138,23 +153,32 @@ fn late_calls(
 
 /// Closes subagents, tool calls and open turns as a live session does. The records get the time of the last
 /// record of the conversation, up to which the turns are known to have run.
-fn close_turns(log: &mut Log, mut calls: OpenCalls, scan: &mut Scan) -> Result<(), StoreError> {
-    let updates = closing_records(&mut scan.open_subagents, &mut calls, CALL_INTERRUPTED);
+fn close_turns(
+    log: &mut Log,
+    mut calls: OpenCalls,
+    scan: &mut Scan,
+    call: &str,
+    end: &str,
+) -> Result<(), StoreError> {
+    if scan.open_turns.is_empty() && calls.is_empty() && scan.open_subagents.is_empty() {
+        return Ok(());
+    }
+    let updates = closing_records(&mut scan.open_subagents, &mut calls, call);
     let updates = updates
         .iter()
         .map(|(kind, update)| (*kind, None, &**update));
     let ids = ends(&scan.open_turns);
-    let ends = ids.iter().map(|id| (Kind::End, *id, TURN_INTERRUPTED));
+    let ends = ids.iter().map(|id| (Kind::End, *id, end));
     let records = updates.chain(ends);
     let count = records.clone().count() as u64;
     let at = scan.updated_at.as_deref().unwrap_or(&scan.created_at);
-    let (seq, end) = log.append_at(at, records, Sync::Turn)?;
+    let (seq, log_end) = log.append_at(at, records, Sync::Turn)?;
     for id in ids {
-        scan.keys.note(Kind::End, id, TURN_INTERRUPTED, end);
+        scan.keys.note(Kind::End, id, end, log_end);
     }
     scan.next_seq = seq + 1;
     scan.records += count;
-    scan.end = end;
+    scan.end = log_end;
     scan.unterminated = false;
     scan.interrupted |= !scan.open_turns.is_empty();
     scan.open_turns = OpenTurns::default();

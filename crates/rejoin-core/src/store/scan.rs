@@ -82,6 +82,8 @@ pub(super) fn scan(
     visit: &mut dyn FnMut(&PositionedRecord<'_>),
 ) -> Result<Scan, StoreError> {
     let header = header::read(records, file, id)?;
+    let begun = records.leave_out_undone(&header, file);
+    begun.map_err(StoreError::disk("read", file.path()))?;
     let agent_session = header.known_as.clone().map(|id| AgentSessionId {
         agent: header.engine.name.clone(),
         id,
@@ -112,7 +114,10 @@ pub(super) fn scan(
         activity: Activity::default(),
         settings: CurrentSettings::default(),
     };
-    records.restart();
+    if let Some(rewinds) = records.rewinds() {
+        // A key belongs to its prompt, wherever that is now.
+        scan.keys = rewinds.keys.clone();
+    }
     while let Some(is_good) = records
         .next_with(file, |entry| {
             visit(entry);
@@ -170,6 +175,11 @@ impl Scan {
                 self.open_turns.begin(record.id, offset);
             }
             Kind::Begin => self.open_turns.resume(record.id, offset),
+            Kind::Rewind => {
+                self.interrupted = false;
+                // The agent goes on in another one.
+                self.agent_session = None;
+            }
             Kind::End => {
                 self.interrupted = is_interrupted(record.payload);
                 self.open_turns.end(record.id);

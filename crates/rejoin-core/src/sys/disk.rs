@@ -110,6 +110,10 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
         Ok(())
     }
 
+    /// Puts `bytes` in the place of as many at the beginning of the file, with one write. If it fails, some of
+    /// them may have been written.
+    fn overwrite(&mut self, bytes: &[u8]) -> io::Result<()>;
+
     /// Reads from `offset` into `buffer`; 0 at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 

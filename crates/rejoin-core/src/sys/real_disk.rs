@@ -169,6 +169,23 @@ impl DiskFile for RealFile {
         }
     }
 
+    fn overwrite(&mut self, bytes: &[u8]) -> io::Result<()> {
+        #[cfg(unix)]
+        {
+            // In a file that is open for appending, Linux writes at the end, whatever the offset.
+            let flags = rustix::fs::fcntl_getfl(&self.0)?;
+            rustix::fs::fcntl_setfl(&self.0, flags - rustix::fs::OFlags::APPEND)?;
+            let written = std::os::unix::fs::FileExt::write_all_at(&self.0, bytes, 0);
+            rustix::fs::fcntl_setfl(&self.0, flags)?;
+            written
+        }
+        #[cfg(windows)]
+        match std::os::windows::fs::FileExt::seek_write(&self.0, bytes, 0)? {
+            written if written == bytes.len() => Ok(()),
+            _ => Err(io::ErrorKind::WriteZero.into()),
+        }
+    }
+
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         loop {
             #[cfg(unix)]

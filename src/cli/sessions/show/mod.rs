@@ -28,6 +28,9 @@ pub(super) struct Args {
     /// `less -FRX`.
     #[arg(long)]
     no_pager: bool,
+    /// Also what rewinds have undone, in the order in which it was said.
+    #[arg(long)]
+    all_branches: bool,
     /// Print a JSON object, as `rejoin export --format json` does.
     #[arg(long)]
     json: bool,
@@ -41,7 +44,11 @@ pub(super) fn run(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let id = find_readable(context, &args.id)?;
-    let mut reader = context.read(&id)?;
+    let mut reader = if args.all_branches && context.store.exists(&id)? {
+        context.store.read_all(&id)?
+    } else {
+        context.read(&id)?
+    };
     let options = Options {
         last: args.last.map(|last| last as u64),
         ..Options::default()

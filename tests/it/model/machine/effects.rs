@@ -99,6 +99,14 @@ impl World {
                     self.shown = self.log.len();
                 }
             }
+            Effect::Rewind { .. } => {
+                assert!(self.turns.is_empty(), "gone back while a turn runs");
+                self.may_append()?;
+                let records = [(Kind::Rewind, "{}"), (Kind::Update, "back")];
+                let records = records.map(|(kind, payload)| (kind, payload.to_owned()));
+                self.append(records.into());
+                self.shown = self.log.len();
+            }
             Effect::Pass(_) => panic!("no other process has the session"),
             Effect::ReadForFork => assert!(!self.unborn, "read before it is there"),
             Effect::Open(_) => {

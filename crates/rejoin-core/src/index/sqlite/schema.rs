@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Result, Transaction, TransactionBehavior};
 
-use crate::record::FORMAT_V2;
+use crate::record::FORMAT_REWOUND;
 use crate::sys::Sys;
 
 use super::ownership::APPLICATION_ID;
 
 /// The version of the tables below and of the log format that they describe. A program with a newer
 /// log format rebuilds the catalog, and so reads logs that an older program could not.
-pub(super) const VERSION: i64 = 18_000 + FORMAT_V2 as i64;
+pub(super) const VERSION: i64 = 18_000 + FORMAT_REWOUND as i64;
 
 /// How many bytes of words are gathered before they are written: more than one transaction has, which
 /// writes them anyway.

@@ -292,6 +292,10 @@ impl DiskFile for LogFile {
         self.file.append(bytes)
     }
 
+    fn overwrite(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.overwrite(bytes)
+    }
+
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.file.read_at(buffer, offset)
     }

@@ -40,7 +40,7 @@ pub(super) fn serve(
         request,
         params.session_id,
         found,
-        Wanted::Cursors(from),
+        (Wanted::Cursors(from), false),
     ))
 }
 

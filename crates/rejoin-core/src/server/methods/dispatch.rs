@@ -2,7 +2,7 @@
 
 use crate::protocol::ProtocolVersion::{V1, V2};
 use crate::protocol::method::{
-    AUTHENTICATE, CANCEL_REQUEST, CURSORS, LOGOUT, SEARCH, SESSION_ARCHIVE, SESSION_CANCEL,
+    AUTHENTICATE, CANCEL_REQUEST, CURSORS, LOGOUT, REWIND, SEARCH, SESSION_ARCHIVE, SESSION_CANCEL,
     SESSION_CLOSE, SESSION_DELETE, SESSION_FORK, SESSION_GET, SESSION_LIST, SESSION_LIST_SUBSCRIBE,
     SESSION_LIST_UNSUBSCRIBE, SESSION_LOAD, SESSION_NEW, SESSION_OPTIONS, SESSION_PROMPT,
     SESSION_RESUME, SESSION_SET_CONFIG_OPTION, SESSION_SET_MODE, SESSION_SET_TITLE, SESSION_STATUS,
@@ -14,8 +14,8 @@ use crate::transport::IncomingRequest;
 use super::action::RequestAction;
 use super::context::ConnectionContext;
 use super::{
-    cancel, cursors, delete, fork, forward, get, list, open, options, prompt, search, session,
-    session_index, settings, subscribe,
+    cancel, cursors, delete, fork, forward, get, list, open, options, prompt, rewind, search,
+    session, session_index, settings, subscribe,
 };
 
 /// Serves a request. Returns at once: what takes time is done elsewhere and answered later.
@@ -50,6 +50,7 @@ fn action(context: &ConnectionContext, request: &IncomingRequest) -> Result<Requ
         (SESSION_GET, _) if is_persistent => get::serve(context, request),
         (CURSORS, _) if context.offers("fork") => cursors::serve(context, request),
         (SEARCH, _) if is_persistent => search::serve(context, request),
+        (REWIND, _) if is_persistent => rewind::serve(context, params),
         (SESSION_FORK, _) if context.offers("fork") => fork::serve(context, params),
         (SESSION_SET_TITLE, _) if context.offers("title") => session::set_title(context, params),
         (SESSION_ARCHIVE, _) if context.offers("archive") => {

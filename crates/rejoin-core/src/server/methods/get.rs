@@ -34,17 +34,24 @@ pub(super) fn serve(
     let mut params = decode::<Params>(&request.params)?;
     let found = find(context, &params.session_id)?;
     let wanted = Wanted::of(&mut params, &found.0).map_err(error::invalid_params)?;
-    Ok(read(context, request, params.session_id, found, wanted))
+    let all_branches = params.all_branches.unwrap_or_default();
+    Ok(read(
+        context,
+        request,
+        params.session_id,
+        found,
+        (wanted, all_branches),
+    ))
 }
 
 /// Reads a part of the session that the client calls `name`: `id`, which is imported first if only the
-/// wrapped agent has it.
+/// wrapped agent has it. If `all_branches`, with what rewinds have undone.
 pub(super) fn read(
     context: &ConnectionContext,
     request: &IncomingRequest,
     name: String,
     (id, import): (SessionId, bool),
-    wanted: Wanted,
+    (wanted, all_branches): (Wanted, bool),
 ) -> RequestAction {
     let name = if import {
         name
@@ -78,6 +85,7 @@ pub(super) fn read(
                 tools: tools.as_deref(),
                 id: &id,
                 name: &name,
+                all_branches,
                 cancelled: &|| cancellation.is_cancelled() || wire.writer.is_gone(),
             };
             session.read(&wanted)
@@ -138,6 +146,8 @@ pub(super) struct SessionReading<'a> {
     pub(super) id: &'a SessionId,
     /// Its name for the client.
     pub(super) name: &'a str,
+    /// Whether what rewinds have undone is read, too.
+    all_branches: bool,
     pub(super) cancelled: &'a dyn Fn() -> bool,
 }
 
@@ -167,7 +177,11 @@ impl SessionReading<'_> {
 
     pub(super) fn log(&self) -> Result<LogReader, Refusal> {
         let store = self.deps.library.store.as_ref().ok_or(Refusal::NotFound)?;
-        Ok(store.read(self.id)?)
+        Ok(if self.all_branches {
+            store.read_all(self.id)?
+        } else {
+            store.read(self.id)?
+        })
     }
 
     /// The members that each result has.

@@ -26,6 +26,9 @@ pub(super) struct Params {
     tool_call_id: Option<String>,
     #[serde(default)]
     raw: Option<Raw>,
+    /// Whether what rewinds have undone is read, too.
+    #[serde(default)]
+    pub(super) all_branches: Option<bool>,
 }
 
 /// A part of the file in which another tool keeps the conversation.

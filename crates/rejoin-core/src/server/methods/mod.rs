@@ -26,6 +26,7 @@ mod params;
 mod prompt;
 mod result;
 mod row;
+mod rewind;
 mod search;
 mod session;
 mod session_index;

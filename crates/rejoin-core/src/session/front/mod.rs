@@ -279,7 +279,7 @@ impl Front {
         if self.screen.is_of_others {
             return self.replay_missed(store, end).await;
         }
-        let mut reader = blocking(|| store.read(&self.id))?;
+        let mut reader = blocking(|| store.read_all(&self.id))?;
         reader.seek(self.screen.position);
         reader.limit(end);
         while let Some(entry) = reader.next()? {

@@ -256,7 +256,7 @@ impl Playback {
         shown: u64,
         end: Option<u64>,
     ) -> Result<(), Refusal> {
-        let mut seen = store.read(id)?;
+        let mut seen = store.read_all(id)?;
         seen.limit(shown);
         while let Some(entry) = seen.next()? {
             self.read_record(&entry);
@@ -281,7 +281,8 @@ impl Playback {
         id: &SessionId,
         end: Option<u64>,
     ) -> Result<(), Refusal> {
-        let mut reader = store.read(id)?;
+        // What was undone is shown as it was said, with the rewind behind it.
+        let mut reader = store.read_all(id)?;
         reader.seek(self.end);
         // Without the lock, the end is wherever the file ends.
         if let Some(end) = end {
@@ -311,7 +312,7 @@ impl Playback {
             }
         }
         // There may be another file by now.
-        let mut reader = Box::new(store.read(id)?);
+        let mut reader = Box::new(store.read_all(id)?);
         reader.seek(from);
         self.read_on(reader)
     }

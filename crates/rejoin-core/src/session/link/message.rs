@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::ClientCapabilities;
+use crate::record::RewindTarget;
 use crate::record::header::Implementation;
 use crate::record::metadata::MetadataChange;
 use crate::record::prompt_keys::idempotency_key;
@@ -90,6 +91,10 @@ pub enum Passed {
         params: String,
     },
     Metadata(MetadataChange),
+    Rewind {
+        target: RewindTarget,
+        client: Option<String>,
+    },
     Delete,
     DeleteForAll,
 }
@@ -149,6 +154,11 @@ impl<R> Route<R> {
                 params,
             } => Self::Pass(reply, Passed::Call { method, params }),
             Request::MetadataChange(reply, change) => Self::Pass(reply, Passed::Metadata(change)),
+            Request::Rewind {
+                reply,
+                target,
+                client,
+            } => Self::Pass(reply, Passed::Rewind { target, client }),
             Request::Delete(reply) => Self::Pass(reply, Passed::Delete),
             Request::DeleteForAll(reply) => Self::Pass(reply, Passed::DeleteForAll),
             Request::Notify { method, params } => Self::Notify(Notified::Engine { method, params }),
@@ -184,6 +194,11 @@ impl Passed {
                 params,
             },
             Self::Metadata(change) => Request::MetadataChange(reply, change),
+            Self::Rewind { target, client } => Request::Rewind {
+                reply,
+                target,
+                client,
+            },
             Self::Delete => Request::Delete(reply),
             Self::DeleteForAll => Request::DeleteForAll(reply),
         }

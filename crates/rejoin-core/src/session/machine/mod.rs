@@ -23,8 +23,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::engine::{AttachReason, Block, CloseReason, SessionConfig};
-use crate::record::Kind;
 use crate::record::metadata::MetadataChange;
+use crate::record::{Kind, RewindTarget};
 use crate::store::Sync;
 
 use super::effect::{Batch, Effect, Notification, Work};
@@ -352,6 +352,11 @@ impl<R> Machine<R> {
             }
             Request::ReadForFork => vec![Effect::ReadForFork],
             Request::MetadataChange(reply, change) => self.change_metadata(reply, change),
+            Request::Rewind {
+                reply,
+                target,
+                client,
+            } => self.rewind(reply, target, client),
             Request::Status(reply) => self.status(reply),
             Request::Load(reply, config) => self.serve_load(reply, config, None),
             Request::LoadFrom {
@@ -469,6 +474,25 @@ impl<R> Machine<R> {
         };
         batch.push(Effect::Answer(reply, Ok(done)));
         batch
+    }
+
+    /// Lets the conversation go on from an earlier place, unless a turn runs.
+    fn rewind(&mut self, reply: R, target: RewindTarget, client: Option<String>) -> Batch<R> {
+        if !self.lifecycle.is_open() {
+            return vec![Effect::Check, Effect::Answer(reply, Err(Refusal::NotOpen))];
+        }
+        if self.has_prompts() || !self.phase().is_idle() {
+            return vec![Effect::Answer(
+                reply,
+                Err(Refusal::PromptInProgress { client: None }),
+            )];
+        }
+        self.purpose = Purpose::Log;
+        vec![
+            Effect::Claim,
+            Effect::Rewind { target, client },
+            Effect::Answer(reply, Ok(Done::Rewound)),
+        ]
     }
 
     /// Reports the session's state without touching it.

@@ -127,6 +127,7 @@ pub(in crate::session) fn words(batch: Batch<&'static str>) -> String {
         Effect::Check => "check".to_owned(),
         Effect::Claim => "claim".to_owned(),
         Effect::FindKey { key, .. } => format!("find {key}"),
+        Effect::Rewind { target, .. } => format!("rewind {target:?}"),
         Effect::RetryRecovery => "recover".to_owned(),
         Effect::RecordWorkspaceChange => "workspace".to_owned(),
         Effect::Append(block, sync) => {

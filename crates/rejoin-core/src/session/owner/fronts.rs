@@ -212,12 +212,15 @@ impl Fronts {
             Request::Prompt { .. }
                 | Request::Call { .. }
                 | Request::MetadataChange(..)
+                | Request::Rewind { .. }
                 | Request::Delete(_)
                 | Request::DeleteForAll(_)
         );
         match request {
             _ if changes && looks_on => Some(Refusal::Observes),
-            Request::Prompt { .. } | Request::Call { .. } if self.is_detached => {
+            Request::Prompt { .. } | Request::Call { .. } | Request::Rewind { .. }
+                if self.is_detached =>
+            {
                 Some(Refusal::NotOpen)
             }
             Request::MetadataChange(..) if self.is_detached && self.any() => {

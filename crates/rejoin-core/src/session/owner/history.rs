@@ -105,6 +105,11 @@ impl SessionHistory {
         }
     }
 
+    /// Whether the prompt whose record in the log begins at `offset` is a part of the conversation.
+    pub(in crate::session) fn has_prompt(&self, offset: u64) -> bool {
+        self.lock().position(offset).is_some()
+    }
+
     /// The prompt whose record in the log begins at `offset`.
     pub(in crate::session) fn recorded(&self, offset: u64) -> Result<Prompt, HistoryError> {
         crate::sys::blocking(|| self.read(offset)).map_err(|reason| HistoryError {
@@ -119,7 +124,9 @@ impl SessionHistory {
 
     fn read(&self, offset: u64) -> Result<Prompt, String> {
         let store = self.store.as_ref().ok_or("the session has no log")?;
-        let mut reader = store.read(&self.id).map_err(|error| error.to_string())?;
+        let mut reader = store
+            .read_all(&self.id)
+            .map_err(|error| error.to_string())?;
         reader.seek(offset);
         let entry = reader.next().map_err(|error| error.to_string())?;
         let record = entry

@@ -8,16 +8,18 @@ use tokio_util::sync::CancellationToken;
 use crate::engine::{Block, CloseReason, History, ListedTimes, SessionConfig, Upstream};
 use crate::index::{Catalog, Summary};
 use crate::record::header::{ForkedFrom, Header, Implementation, Workspace};
-use crate::record::{AgentSessionId, FORMAT, FORMAT_V2, Kind};
+use crate::record::{AgentSessionId, FORMAT, FORMAT_V2, Kind, RewindTarget};
 use crate::session::command::{ForkReader, ForkSource};
 use crate::session::outcome::Refusal;
-use crate::store::{ForkError, ForkPoint, Forked, Log, LogReader, Scan, Store, StoreError};
+use crate::store::{
+    ForkError, ForkPoint, Forked, Log, LogReader, RewindError, Scan, Store, StoreError,
+};
 use crate::sys::{SessionId, blocking};
 
 use super::Owner;
 use super::history::SessionHistory;
 use super::lock::{lock_or_read, takes_over};
-use super::open_session::{LogAccess, OpenSession};
+use super::open_session::{LogAccess, LogReread, OpenSession};
 
 /// The sessions that are forked from this one, and the one that this one is forked from.
 #[derive(Default)]
@@ -388,6 +390,46 @@ impl NewLog<'_> {
         session.summary.created_at = created_at;
         session.summary.scanned = log.end();
     }
+}
+
+/// Lets the conversation of a session whose log is locked go on from an earlier place. `client` is the name of
+/// the client that has asked for it.
+pub(in crate::session) fn rewind(
+    session: &mut OpenSession,
+    target: &RewindTarget,
+    client: Option<String>,
+) -> Result<(), Refusal> {
+    let LogAccess::Own(log) = &mut session.log else {
+        // A session in memory has no records.
+        return Err(Refusal::RewindPointNotFound);
+    };
+    let (id, library) = (&session.id, &session.deps.library);
+    if let Some(catalog) = &library.catalog {
+        // If this process dies before it updates the entry, the next list reads the log.
+        blocking(|| catalog.opened(id));
+    }
+    let mark_id = library.sys.ids.message();
+    let scan = match blocking(|| log.rewind(target, &mark_id, client)) {
+        Ok(scan) => scan,
+        Err(RewindError::Store(error)) => {
+            tracing::error!(session = %id, %error, "cannot append to the log");
+            session.failed_to_append(&error);
+            return Err(error.into());
+        }
+        Err(RewindError::NoSuchPlace | RewindError::NothingUndone) => {
+            return Err(Refusal::RewindPointNotFound);
+        }
+    };
+    session.changes.read_again = Some(LogReread::Recovered);
+    session.read(scan);
+    if let Some(catalog) = &session.deps.library.catalog {
+        blocking(|| catalog.put(&session.id, &session.summary));
+    }
+    session.agent_session_id = None;
+    session.early.clear();
+    session.close_conversation(CloseReason::Closed);
+    session.reopen_conversation();
+    Ok(())
 }
 
 fn refusal(error: ForkError) -> Refusal {

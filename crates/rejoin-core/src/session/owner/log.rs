@@ -69,7 +69,13 @@ impl Owner {
         };
         let state = match found.end {
             None => RecordedState::Open,
-            Some(end) if found.has_begun || !is_interrupted(&end) => RecordedState::Ended(end),
+            Some(end)
+                if found.has_begun
+                    || !is_interrupted(&end)
+                    || !session.history.has_prompt(found.offset) =>
+            {
+                RecordedState::Ended(end)
+            }
             Some(_) => {
                 let recorded = session.history.recorded(found.offset);
                 let recorded = recorded.map_err(|error| Refusal::Storage(error.to_string()))?;

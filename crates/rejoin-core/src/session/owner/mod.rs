@@ -11,7 +11,7 @@ pub(super) mod open_session;
 pub(super) mod questions;
 pub(super) mod trace;
 
-mod life;
+pub(super) mod life;
 mod log;
 mod titles;
 

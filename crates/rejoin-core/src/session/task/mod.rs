@@ -580,6 +580,7 @@ fn refuse(request: Request<Reply>, refusal: Refusal) -> Batch<Reply> {
         Request::Prompt { reply, .. }
         | Request::Call { reply, .. }
         | Request::MetadataChange(reply, _)
+        | Request::Rewind { reply, .. }
         | Request::Delete(reply)
         | Request::DeleteForAll(reply) => vec![Effect::Answer(reply, Err(refusal))],
         _ => Vec::new(),

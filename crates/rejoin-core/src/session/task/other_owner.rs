@@ -208,7 +208,10 @@ impl OtherOwner {
         let needs = matches!(
             command,
             Command::Request(
-                Request::Prompt { .. } | Request::Call { .. } | Request::MetadataChange(..),
+                Request::Prompt { .. }
+                    | Request::Call { .. }
+                    | Request::MetadataChange(..)
+                    | Request::Rewind { .. },
                 _
             )
         );
@@ -370,7 +373,7 @@ impl SessionTask {
         let locks = match request {
             Request::Delete(_) | Request::DeleteForAll(_) => !is_locked,
             request if request.opens() => !is_locked,
-            Request::Prompt { .. } | Request::MetadataChange(..) => {
+            Request::Prompt { .. } | Request::MetadataChange(..) | Request::Rewind { .. } => {
                 session.is_some() && !is_locked && self.other.link.is_none()
             }
             _ => false,
@@ -716,7 +719,9 @@ impl SessionTask {
                 !library.may_have_logged(id, message_id)
             }
             Passed::Call { method, .. } => is_setting(method),
-            Passed::Metadata(_) | Passed::Delete | Passed::DeleteForAll => false,
+            Passed::Metadata(_) | Passed::Rewind { .. } | Passed::Delete | Passed::DeleteForAll => {
+                false
+            }
         }
     }
 

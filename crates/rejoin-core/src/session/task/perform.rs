@@ -11,6 +11,7 @@ use crate::session::front::load::ReplayStart;
 use crate::session::link::message::{Passed, Route};
 use crate::session::link::to_owner::OwnerLink;
 use crate::session::outcome::{Done, Refusal};
+use crate::session::owner::life::rewind;
 use crate::session::owner::open_session::OpenSession;
 use crate::session::reply::Reply;
 use crate::store::ForkPoint;
@@ -111,6 +112,13 @@ impl SessionTask {
                 if let Some(found) = self.owner.find_key(&key, &message_id)? {
                     self.machine.key_found(found);
                 }
+            }
+            Effect::Rewind { target, client } => {
+                self.owner.questions.withdraw();
+                let session = self.owner.session.as_mut().ok_or(Refusal::NotOpen)?;
+                rewind(session, &target, client)?;
+                self.delivery().note_log();
+                return self.delivery().send_missed().await;
             }
             Effect::RecordWorkspaceChange => {
                 let session = self.owner.session.as_mut();

@@ -44,6 +44,19 @@ impl WritableLog for Lock {
         Ok(())
     }
 
+    /// The head is synced in every durability mode.
+    fn append_with_head(
+        &mut self,
+        head: &[u8],
+        end: u64,
+        block: &[u8],
+        safe: bool,
+    ) -> Result<(), StoreError> {
+        let changed = self.file.overwrite(head).and_then(|()| self.file.sync());
+        changed.map_err(StoreError::disk("change the header of", &self.path))?;
+        self.append(end, block, safe)
+    }
+
     fn sync(&mut self) -> Result<(), StoreError> {
         let synced = self.file.sync();
         synced.map_err(StoreError::disk("sync", &self.path))?;

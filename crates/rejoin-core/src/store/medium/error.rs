@@ -108,7 +108,7 @@ pub enum StoreError {
     /// A later version of the program wrote the log. It is not changed.
     #[error(
         "session {id} has format {format} of a later version of rejoin; this version reads up to {}",
-        crate::record::FORMAT_V2
+        crate::record::FORMAT_REWOUND
     )]
     Newer {
         /// The session.

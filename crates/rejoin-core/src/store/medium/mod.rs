@@ -178,6 +178,16 @@ pub(in crate::store) trait WritableLog: Image {
     /// failure once [`sync`](Self::sync) was called, too, which some media do at once.
     fn append(&mut self, end: u64, block: &[u8], safe: bool) -> Result<(), StoreError>;
 
+    /// Puts `head` in the place of as many bytes at the beginning of the log, and appends a block as
+    /// [`append`](Self::append) does. If this ends in between, the log has the head and not the block.
+    fn append_with_head(
+        &mut self,
+        head: &[u8],
+        end: u64,
+        block: &[u8],
+        safe: bool,
+    ) -> Result<(), StoreError>;
+
     /// Removes what a failed append has left after `end`, where the medium may leave anything.
     fn undo(&mut self, end: u64) -> Result<(), StoreError> {
         self.cut(end)

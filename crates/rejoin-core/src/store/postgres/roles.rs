@@ -29,7 +29,8 @@ const READ: &str = "
 /// Logs, claims and processes are changed by functions only; what is read from logs, directly.
 const WRITE: &str = "
     GRANT EXECUTE ON FUNCTION @.sign_of_life, @.draft, @.claim, @.release, @.sync, @.publish,
-        @.abandon, @.move, @.cut, @.append(bigint, uuid, bigint, bigint, bool, bytea, int) TO ?;
+        @.abandon, @.move, @.cut, @.append(bigint, uuid, bigint, bigint, bool, bytea, int),
+        @.append_rewind TO ?;
     GRANT INSERT ON @.agent_id, @.note, @.words TO ?;
     GRANT UPDATE (summary, scanned, cwd, source, known_as, updated_at, prompted_at, restored_at,
         archived, prompts, noted_at, text_len, text_from, text_pieces) ON @.session TO ?;

@@ -14,13 +14,14 @@ use super::failure::DatabaseFailure;
 use super::{StoreTables, roles};
 
 /// The version of the tables that this program knows.
-const VERSION: i32 = 4;
+const VERSION: i32 = 5;
 /// How the tables of the first version are made, and how they become those of each later one.
-const STEPS: [&str; 4] = [
+const STEPS: [&str; 5] = [
     include_str!("version_1.sql"),
     include_str!("version_2.sql"),
     include_str!("version_3.sql"),
     include_str!("version_4.sql"),
+    include_str!("version_5.sql"),
 ];
 
 /// The version of a store's tables.

@@ -121,13 +121,14 @@ impl Claimed {
 
     fn append_once(
         &self,
+        head: Option<&[u8]>,
         end: i64,
         block: &[u8],
         safe: bool,
         limit: Duration,
     ) -> Result<bool, DatabaseFailure> {
         let to = end.saturating_add(i64::try_from(block.len()).unwrap_or(i64::MAX));
-        let sql = "SELECT @.append($1, $2, $3, $4, $5, $6, $7)";
+        let mut sql = "SELECT @.append($1, $2, $3, $4, $5, $6, $7)";
         let mut params = self.claimed();
         params.extend([
             int(end),
@@ -136,6 +137,10 @@ impl Claimed {
             (Box::new(block.to_vec()), Type::BYTEA),
             (Box::new(LONGEST), Type::INT4),
         ]);
+        if let Some(head) = head {
+            sql = "SELECT @.append_rewind($1, $2, $3, $4, $5, $6, $7, $8)";
+            params.push((Box::new(head.to_vec()), Type::BYTEA));
+        }
         let driver = &self.tables.driver;
         let rows = driver.query_within(limit, sql, params, Repeat::No)?;
         Ok(rows.first().is_some_and(|row| row.get(0)))
@@ -165,7 +170,7 @@ impl Claimed {
         };
         tracing::warn!(session = %self.id, bytes = from - end, "the database has lost the end of a log, which is written again");
         for (at, block) in self.kept.iter().skip(first) {
-            match self.append_once(*at, block, true, limit) {
+            match self.append_once(None, *at, block, true, limit) {
                 Ok(true) => {}
                 // The caller looks again.
                 Ok(false) | Err(DatabaseFailure::Unknown(_)) => return Ok(true),
@@ -175,14 +180,21 @@ impl Claimed {
         Ok(true)
     }
 
-    /// Appends a block, and returns when the database has it.
-    fn append_all(&mut self, from: i64, block: &[u8], safe: bool) -> Result<(), StoreError> {
+    /// Appends a block, with another beginning of the header if there is one, and returns when the database
+    /// has both.
+    fn append_all(
+        &mut self,
+        head: Option<&[u8]>,
+        from: i64,
+        block: &[u8],
+        safe: bool,
+    ) -> Result<(), StoreError> {
         let to = from.saturating_add(i64::try_from(block.len()).unwrap_or(i64::MAX));
         let end = Instant::now() + self.tables.driver.patience();
         let mut in_doubt = false;
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            match self.append_once(from, block, safe, left) {
+            match self.append_once(head, from, block, safe, left) {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
                 Err(DatabaseFailure::Unknown(why)) if !left.is_zero() => {
@@ -262,9 +274,15 @@ impl Image for Claimed {
     }
 }
 
-impl WritableLog for Claimed {
+impl Claimed {
     /// If the connection breaks before the answer, the database is asked whether it has the block.
-    fn append(&mut self, end: u64, block: &[u8], safe: bool) -> Result<(), StoreError> {
+    fn append_behind(
+        &mut self,
+        head: Option<&[u8]>,
+        end: u64,
+        block: &[u8],
+        safe: bool,
+    ) -> Result<(), StoreError> {
         if block.is_empty() {
             return Ok(());
         }
@@ -275,7 +293,7 @@ impl WritableLog for Claimed {
         }
         let from = i64::try_from(end).unwrap_or(i64::MAX);
         self.confirmed = None;
-        self.append_all(from, block, safe)?;
+        self.append_all(head, from, block, safe)?;
         self.is_in_doubt = false;
         self.is_unsafe = !safe;
         if safe {
@@ -285,6 +303,23 @@ impl WritableLog for Claimed {
         }
         self.confirmed = Some(Instant::now());
         Ok(())
+    }
+}
+
+impl WritableLog for Claimed {
+    fn append(&mut self, end: u64, block: &[u8], safe: bool) -> Result<(), StoreError> {
+        self.append_behind(None, end, block, safe)
+    }
+
+    fn append_with_head(
+        &mut self,
+        head: &[u8],
+        end: u64,
+        block: &[u8],
+        safe: bool,
+    ) -> Result<(), StoreError> {
+        self.pages.forget();
+        self.append_behind(Some(head), end, block, safe)
     }
 
     /// Nothing is left of an append that has failed, or all of it: who opens the log next reads it.

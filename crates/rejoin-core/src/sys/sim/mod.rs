@@ -293,6 +293,26 @@ impl DiskFile for SimFile {
         }
     }
 
+    fn overwrite(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.disk.state();
+        let fault = state.begin_write()?;
+        if !self.writable {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let taken = match fault {
+            Some(Fault::ShortWrite | Fault::TornWrite(_)) => bytes.len() / 2,
+            _ => bytes.len(),
+        };
+        state.overwrite(self.file, &bytes[..taken]);
+        drop(state);
+        self.changed();
+        match fault {
+            Some(Fault::TornWrite(kind)) => Err(kind.into()),
+            Some(Fault::ShortWrite) => Err(io::ErrorKind::WriteZero.into()),
+            _ => Ok(()),
+        }
+    }
+
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut state = self.disk.state();
         state.begin()?;

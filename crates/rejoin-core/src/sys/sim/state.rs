@@ -127,6 +127,12 @@ impl DiskState {
         file.modified = self.operations;
     }
 
+    pub(super) fn overwrite(&mut self, file: usize, bytes: &[u8]) {
+        let file = &mut self.files[file];
+        file.data[..bytes.len()].copy_from_slice(bytes);
+        file.modified = self.operations;
+    }
+
     pub(super) fn set_len(&mut self, file: usize, len: usize) {
         let file = &mut self.files[file];
         file.data.resize(len, 0);

@@ -45,6 +45,8 @@ pub(super) enum BriefingReason {
     Interrupted,
     /// The session is a fork.
     Forked,
+    /// The session has gone back to an earlier place.
+    Rewound,
     /// The user wants a briefing for each session that is opened again (`--adopt`).
     Adopted,
 }
@@ -140,6 +142,7 @@ pub(super) fn note(
             "[rejoin] This conversation was forked from another one. {agent} {}.",
             goes_on(" with it")
         ),
+        BriefingReason::Rewound => format!("[rejoin] {agent} {}.", goes_on("")),
         BriefingReason::Adopted => {
             format!("[rejoin] {agent} {}.", goes_on(" with this conversation"))
         }

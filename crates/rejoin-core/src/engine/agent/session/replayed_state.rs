@@ -29,8 +29,8 @@ pub(super) struct ReplayedState {
     holder: Option<String>,
     /// Whether this agent was given a briefing of the session.
     pub(super) handed_over: bool,
-    /// Whether the session is a fork.
-    pub(super) forked: bool,
+    /// Why no session of the agent has the conversation, if that is a fork or has gone back.
+    new_because: Option<BriefingReason>,
     pub(super) prompts: u64,
     /// Whether the last turn was interrupted by the end of our process or the agent's.
     pub(super) interrupted: bool,
@@ -89,7 +89,7 @@ impl ReplayedState {
             other: None,
             holder: None,
             handed_over: false,
-            forked: false,
+            new_because: None,
             prompts: 0,
             interrupted: false,
             settings: AgentSettings::default(),
@@ -117,12 +117,12 @@ impl ReplayedState {
 
     /// Why the agent is given a briefing, if it does not know the conversation.
     pub(super) fn reason(&self, agent: &Agent, adopt: bool) -> BriefingReason {
-        match &self.other {
-            Some(other) => BriefingReason::Other(other.clone()),
-            None if self.forked && self.has_no_prompt() => BriefingReason::Forked,
-            None if adopt => BriefingReason::Adopted,
-            None if self.is_unsure(agent) => BriefingReason::Unsure,
-            None => BriefingReason::Forgot,
+        match (&self.other, &self.new_because) {
+            (Some(other), _) => BriefingReason::Other(other.clone()),
+            (None, Some(reason)) if self.has_no_prompt() => reason.clone(),
+            (None, _) if adopt => BriefingReason::Adopted,
+            (None, _) if self.is_unsure(agent) => BriefingReason::Unsure,
+            (None, _) => BriefingReason::Forgot,
         }
     }
 
@@ -155,7 +155,8 @@ impl ReplayedState {
                 let name = engine.and_then(|engine| string_member(engine, "name"));
                 self.holder = name.filter(|name| agent.names.means(name) == NameMatch::Other);
                 self.other.clone_from(&self.holder);
-                self.forked = text_member(record.payload, "forkedFrom").is_some();
+                let is_fork = text_member(record.payload, "forkedFrom").is_some();
+                self.new_because = is_fork.then_some(BriefingReason::Forked);
             }
             Kind::AgentSessionId => {
                 self.own.has_left = false;
@@ -175,6 +176,14 @@ impl ReplayedState {
                     // Another agent's modes and options do not apply to this one.
                     self.settings = AgentSettings::default();
                 }
+            }
+            Kind::Rewind => {
+                // The sessions so far have what was undone.
+                self.own.leave();
+                self.own.has_left = true;
+                self.own.knows.clear();
+                self.handed_over = false;
+                self.new_because = Some(BriefingReason::Rewound);
             }
             Kind::Info => self.snapshot(name_of(record.payload), record.payload),
             Kind::UpdateV2 => {
