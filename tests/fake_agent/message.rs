@@ -30,6 +30,7 @@ pub(crate) struct Params {
     pub(crate) config_id: String,
     pub(crate) value: serde_json::Value,
     pub(crate) cursor: Option<String>,
+    pub(crate) cursor_id: Option<String>,
     pub(crate) prompt: Option<Box<RawValue>>,
     pub(crate) replay_from: Option<Box<RawValue>>,
     pub(crate) request_id: Option<Box<RawValue>>,

@@ -387,6 +387,13 @@ impl Agent {
         }
         let session = self.memory().sessions.get(id).cloned();
         let mut session = session.ok_or_else(|| self.unknown(id))?;
+        if let Some(cursor) = &params.cursor_id {
+            let kept = cursor
+                .strip_prefix("keep-")
+                .and_then(|kept| kept.parse().ok());
+            let kept = kept.ok_or_else(|| Refusal::new(-32602, "no such cursor"))?;
+            session.prompts = kept;
+        }
         session.cwd.clone_from(&params.cwd);
         let fork = self.memory().add(session);
         self.open(&fork);

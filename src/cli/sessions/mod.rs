@@ -2,6 +2,7 @@
 
 pub(super) mod context;
 mod delete;
+mod fork;
 pub(super) mod id;
 pub(super) mod list;
 pub(super) mod named;
@@ -55,6 +56,9 @@ enum SessionsCommand {
     /// Give a session another title.
     #[command(after_help = "Example:\n  rejoin sessions rename last Fix the cache")]
     Rename(rename::Args),
+    /// Make a new session of the first turns of one, to go on from there.
+    #[command(after_help = "Example:\n  rejoin sessions fork last --at 3")]
+    Fork(fork::Args),
     /// Move sessions to the trash, or remove them permanently.
     #[command(
         visible_alias = "rm",
@@ -91,15 +95,16 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         SessionsCommand::Search(args) => args.sources.live(global, true)?,
         SessionsCommand::Show(args) => args.sources.live(global, true)?,
         SessionsCommand::List(args) => args.live(global, output)?,
-        SessionsCommand::Pick | SessionsCommand::Rename(_) | SessionsCommand::Delete(_) => {
-            sources::usual(global)?
-        }
+        SessionsCommand::Pick
+        | SessionsCommand::Rename(_)
+        | SessionsCommand::Fork(_)
+        | SessionsCommand::Delete(_) => sources::usual(global)?,
         _ => None,
     };
     // Commands that only say that they change nothing of other tools.
     let changes = matches!(
         args.command,
-        SessionsCommand::Rename(_) | SessionsCommand::Delete(_)
+        SessionsCommand::Rename(_) | SessionsCommand::Fork(_) | SessionsCommand::Delete(_)
     );
     let shows_tools = !changes && live.as_ref().is_some_and(|live| live.are_there());
     if !shows_tools && !store_path::is_there(&root, &sys)? {
@@ -144,6 +149,7 @@ fn perform(
         SessionsCommand::Prune(args) => prune::run(&context, args, output),
         SessionsCommand::Show(args) => show::run(&context, args, output),
         SessionsCommand::Rename(args) => rename::run(&context, args, output),
+        SessionsCommand::Fork(args) => fork::run(&context, args, output),
         SessionsCommand::Delete(args) => delete::run(&context, args, output),
         SessionsCommand::Restore(args) => restore::run(&context, args, output),
         SessionsCommand::Trash(args) => trash::run(&context, args, output),

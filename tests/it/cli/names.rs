@@ -6,10 +6,12 @@
 
 use std::fs;
 
+use rejoin::record::Kind;
+use serde_json::json;
 use tempfile::TempDir;
 
 use crate::support::command::{command, fails, runs};
-use crate::support::logs::session;
+use crate::support::logs::{log, session};
 
 /// The ID of a session that does not exist.
 const NOBODY: &str = "sess_019aa564-cd00-7b3c-9e41-5f2d8c6a1b07";
@@ -92,6 +94,42 @@ fn sessions_are_renamed() {
     assert!(runs(store, &["trash", "list"]).contains("Another title"));
     assert!(runs(store, &["trash", "-n", "1"]).contains("Another title"));
     assert!(runs(store, &["restore", "another"]).contains(&id));
+}
+
+#[test]
+fn sessions_are_forked_after_a_turn() {
+    let root = TempDir::new().unwrap();
+    let store = root.path();
+    let turn = |id: &'static str| {
+        let prompt = json!({ "prompt": [{ "type": "text", "text": id }] });
+        let end = json!({ "stopReason": "end_turn" });
+        [(Kind::Prompt, Some(id), prompt), (Kind::End, None, end)]
+    };
+    let records = ["one", "two", "three"].map(turn).concat();
+    let id = log(store, &records);
+    let turns = |id: &str| {
+        let text = runs(store, &["export", "--format", "json", id]);
+        let exported: serde_json::Value = serde_json::from_str(&text).unwrap();
+        exported["session"]["turns"].as_u64().unwrap()
+    };
+    let all = turns(&id);
+    for at in 1..=all {
+        let said = runs(store, &["sessions", "fork", &id, "--at", &at.to_string()]);
+        let before = format!("{id} is forked after turn {at}: ");
+        let fork = said.strip_prefix(&before).unwrap().trim_end();
+        assert_eq!(turns(fork), at);
+        assert!(runs(store, &["ls"]).contains(fork));
+    }
+    assert_eq!((turns(&id), all), (3, 3));
+    let beyond = (all + 1).to_string();
+    let fork = ["sessions", "fork", &*id, "--at", &beyond];
+    fails(store, &fork, 2, &format!("there is no turn {beyond}"));
+    fails(store, &["sessions", "fork", &id, "--at", "0"], 2, "0");
+    let open = log(store, &[&records[..], &turn("four")[..1]].concat());
+    let fork = ["sessions", "fork", &*open, "--at", "3"];
+    assert!(runs(store, &fork).contains("forked after turn 3"));
+    let nobody = ["sessions", "fork", NOBODY, "--at", "1"];
+    fails(store, &nobody, 3, "there is no session");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use rejoin::record::header::ForkedFrom;
-use rejoin::record::{AgentSessionId, Header, Kind, Places};
+use rejoin::record::{AgentPlace, AgentSessionId, Header, Kind, Places};
 use rejoin::store::{Durability, ForkError, ForkPoint, Forked, LogReader, Store, StoreError, Sync};
 use rejoin::sys::SessionId;
 use rejoin::sys::sim::{Fault, SimDisk, Tail};
@@ -130,7 +130,11 @@ fn fork_copies_finished_turns() {
         agent: "a".to_owned(),
         id: "i1".to_owned(),
     };
-    assert_eq!(forked.inner, Some(inner));
+    let origin = AgentPlace {
+        session: inner,
+        cursor: None,
+    };
+    assert_eq!(forked.origin, Some(origin));
 
     let appended = forked.log.append(Kind::Prompt, None, PROMPT, Sync::Turn);
     assert_eq!(appended.unwrap().seq, records.len() as u64);
@@ -153,7 +157,7 @@ fn fork_omits_running_turn_and_closes_interrupted_turn() {
     let mut reader = store.read(&id()).unwrap();
     let forked = fork(&store, &mut reader, None).unwrap();
     assert_eq!(payloads(&of(&store, &fork_id())), copied());
-    assert_eq!(forked.inner, None, "the agent knows more than that");
+    assert_eq!(forked.origin, None, "the agent knows more than that");
     assert!(!forked.scan.turn_open());
     drop(forked);
     assert!(store.trash(&fork_id()).unwrap());
@@ -413,7 +417,7 @@ fn a_fork_ends_at_its_cursor_and_the_agent_knows_it_only_at_the_end() {
             assert_eq!(payloads(&records), copied()[..copied_records], "{cursor}");
             assert!(!forked.scan.turn_open());
             let is_all = copied_records == 12 && !open;
-            assert_eq!(forked.inner.is_some(), is_all, "{cursor}");
+            assert_eq!(forked.origin.is_some(), is_all, "{cursor}");
         }
     }
 }
@@ -437,7 +441,7 @@ fn a_place_in_a_turn_that_goes_on_can_be_forked_at() {
     let (_, store) = store_of(&lines.collect::<Vec<_>>().concat());
     let (_, cursor) = cursors(&store).pop().unwrap();
     let forked = fork_at(&store, &cursor).unwrap();
-    assert_eq!((forked.inner, forked.scan.turn_open()), (None, false));
+    assert_eq!((forked.origin, forked.scan.turn_open()), (None, false));
     let records = of(&store, &fork_id());
     let kinds: Vec<_> = records.iter().map(|record| record.kind).collect();
     assert_eq!(kinds, [Session, Prompt, Update, Update, Update, End]);

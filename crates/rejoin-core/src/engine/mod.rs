@@ -35,6 +35,7 @@ pub use outlet::{Block, Cancel, EngineEvent, EventFilter, Outlet, Question};
 pub use prompt::{Prompt, PromptEnd, StopReason};
 pub use upstream::{AgentListQuery, Foreign, InitializeOutcome, Introduction, Patience, Upstream};
 
+use crate::record::AgentPlace;
 use crate::record::header::{Implementation, Workspace};
 use crate::sys::{Ids, SessionId, Timestamp};
 
@@ -101,9 +102,9 @@ pub struct Opening {
     pub history: Arc<dyn History>,
     /// The source of ids for messages and tool calls.
     pub ids: Arc<dyn Ids>,
-    /// The agent's session id of the session that this one was just forked from, if the agent's
-    /// session holds nothing more than the history of this one.
-    pub origin: Option<String>,
+    /// The place in the agent's session at which this one was just forked, if the agent has there
+    /// exactly the history of this one.
+    pub origin: Option<AgentPlace>,
     /// Where the engine sends its events, within turns and between them.
     pub out: Outlet,
 }

@@ -12,10 +12,12 @@ pub mod stats;
 pub mod turns;
 
 mod cursors;
+mod fork;
 mod one_call;
 
 pub use cursors::{CursorsPage, CursorsPosition, cursors};
 pub use entry::entry;
+pub use fork::{ForkAfterError, fork_after};
 pub use metadata::{change_metadata, rewind};
 pub use one_call::{OneCall, one_call};
 pub use query::{Begin, ListQuery, MAX_RESULTS, TurnsQuery};

@@ -7,6 +7,7 @@ pub mod activity;
 mod as_v1;
 pub mod cursor;
 pub mod header;
+pub mod agent_cursors;
 pub mod agent_session_id;
 pub mod kind;
 pub mod line;
@@ -25,6 +26,7 @@ pub mod payload;
 pub mod places;
 
 pub use activity::{Activity, ActivityState};
+pub use agent_cursors::{AgentCursors, AgentPlace};
 pub use agent_session_id::AgentSessionId;
 pub use as_v1::{InVersion1, snapshot_of};
 pub use current_settings::CurrentSettings;

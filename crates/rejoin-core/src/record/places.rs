@@ -23,7 +23,7 @@ pub struct Place {
 
 /// Something with an id that clients show: a message, a tool call or a compaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Entity {
+pub(super) struct Entity {
     kind: EntityKind,
     id: String,
 }
@@ -41,8 +41,12 @@ enum EntityKind {
 pub struct Places {
     session: String,
     open: OpenTurns<()>,
-    /// What has begun, in its order.
-    entities: VecDeque<Entity>,
+    /// What has begun, in its order, each with the number of its first record.
+    entities: VecDeque<(Entity, u64)>,
+    /// How many of them there were so far.
+    begun: u64,
+    /// The number of the record of the last prompt.
+    prompt: Option<u64>,
     /// The message that was met last.
     last: Option<LastMessage>,
 }
@@ -77,7 +81,32 @@ impl Place {
     }
 }
 
+impl Entity {
+    /// What an anchor is at, in the JSON text of a `cursor_update`.
+    pub(super) fn anchored(anchor: &str) -> Option<Self> {
+        let name = json::string_member(anchor, "type")?;
+        let kind = EntityKind::ALL
+            .into_iter()
+            .find(|kind| kind.name() == name)?;
+        let id = json::string_member(anchor, kind.id_member())?;
+        Some(Self { kind, id })
+    }
+
+    pub(super) fn is_user_message(&self) -> bool {
+        self.kind == EntityKind::Message(Role::User)
+    }
+}
+
 impl EntityKind {
+    const ALL: [Self; 6] = [
+        Self::Message(Role::User),
+        Self::Message(Role::Agent),
+        Self::Message(Role::Thought),
+        Self::SessionMessage,
+        Self::ToolCall,
+        Self::Compaction,
+    ];
+
     /// The kind of what updates of this kind are about.
     fn of(kind: UpdateKind) -> Option<Self> {
         Some(match kind {
@@ -120,6 +149,8 @@ impl Places {
             session: session.to_owned(),
             open: OpenTurns::default(),
             entities: VecDeque::new(),
+            begun: 0,
+            prompt: None,
             last: None,
         }
     }
@@ -138,9 +169,10 @@ impl Places {
                     self.last = None;
                 }
                 self.open.begin(record.id, ());
+                self.prompt = Some(record.seq);
                 let kind = EntityKind::Message(Role::User);
                 let id = record.id?.to_owned();
-                self.begin(Entity { kind, id });
+                self.begin(Entity { kind, id }, record.seq);
                 self.place(record, CursorSide::Before)
             }
             Kind::Begin => {
@@ -177,9 +209,9 @@ impl Places {
         };
         let entity = Entity { kind: entity, id };
         self.last = LastMessage::of(kind, update);
-        let is_new = !self.entities.contains(&entity);
+        let is_new = !self.entities.iter().any(|(known, _)| *known == entity);
         if is_new {
-            self.begin(entity);
+            self.begin(entity, record.seq);
         }
         match kind {
             _ if is_new && is_user_message(kind) => self.place(record, CursorSide::Before),
@@ -190,18 +222,37 @@ impl Places {
         }
     }
 
-    fn begin(&mut self, entity: Entity) {
+    fn begin(&mut self, entity: Entity, seq: u64) {
         if self.entities.len() == KNOWN {
             self.entities.pop_front();
         }
-        self.entities.push_back(entity);
+        self.entities.push_back((entity, seq));
+        self.begun += 1;
+    }
+
+    /// How many messages, tool calls and compactions have begun so far.
+    pub(super) fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// The number of the record of the last prompt.
+    pub(super) fn prompt(&self) -> Option<u64> {
+        self.prompt
+    }
+
+    /// The number of the first record of this, and of what began next, if it began in the last turns.
+    pub(super) fn place_of(&self, entity: &Entity) -> Option<(u64, Option<u64>)> {
+        let mut entities = self.entities.iter();
+        let at = entities.position(|(known, _)| known == entity)?;
+        let next = self.entities.get(at + 1).map(|(_, seq)| *seq);
+        Some((self.entities[at].1, next))
     }
 
     /// The place next to a record, at what has begun last.
     fn place(&self, record: &Record<'_>, side: CursorSide) -> Option<Place> {
         Some(Place {
             cursor: Cursor::of(&self.session, record, side),
-            anchor: self.entities.back()?.clone(),
+            anchor: self.entities.back()?.0.clone(),
         })
     }
 }

@@ -1,12 +1,13 @@
 //! Creates a session with the history of another one, as an independent copy.
 
 use crate::json::{string_member, text_member};
+use crate::record::agent_cursors::LogPlace;
 use crate::record::cursor::CursorSide;
 use crate::record::metadata::{archived, restored};
 use crate::record::prompt_keys::without_key;
 use crate::record::{
-    AgentSessionId, Cursor, FORMAT_V2, Header, Kind, OpenCalls, OpenSubagents, OpenTurns, Record,
-    snapshot_of, subagents,
+    AgentCursors, AgentPlace, AgentSessionId, Cursor, FORMAT_V2, Header, Kind, OpenCalls,
+    OpenSubagents, OpenTurns, Record, snapshot_of, subagents,
 };
 use crate::sys::SessionId;
 
@@ -45,8 +46,9 @@ pub struct Forked {
     pub scan: Scan,
     /// Damage in the original. The fork lacks what could not be read.
     pub damage: Vec<DamageReport>,
-    /// The agent's id of the original, if the agent received exactly what is in the fork.
-    pub inner: Option<AgentSessionId>,
+    /// The place in the agent's session up to which the agent received exactly what is in the fork, if
+    /// there is one.
+    pub origin: Option<AgentPlace>,
 }
 
 /// Why a session was not forked. No partial copy remains.
@@ -83,12 +85,14 @@ impl Store {
         at: Option<&ForkPoint>,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<Forked, ForkError> {
+        let mut theirs = None;
         let at = match at {
             None => None,
             Some(ForkPoint::Message(id)) => Some(CopyPoint::Message(id)),
             Some(ForkPoint::Cursor(id)) => {
-                let cursor = Cursor::parse(id).ok_or(ForkError::CursorNotFound)?;
-                Some(CopyPoint::Cursor(cursor, source.id().clone()))
+                let (point, place) = resolve(source, id)?;
+                theirs = place;
+                Some(point)
             }
         };
         let header = &Header {
@@ -100,19 +104,47 @@ impl Store {
             log.append(Kind::Session, None, payload, Sync::Buffered)?;
             let mut copy = ForkCopy::new(log, at, source.header(), id);
             copy.copy_all(self, source, cancelled)?;
-            let inner = copy.finish()?;
+            let whole = copy.finish()?;
             // Reads the copy once, as a check.
             let scan = scan::scan(&mut Records::new(), log.file(), id, &mut |_| {})?;
-            Ok::<_, ForkError>((scan, inner))
+            Ok::<_, ForkError>((scan, whole))
         });
-        let (log, (scan, inner)) = made?;
+        let (log, (scan, whole)) = made?;
+        let whole = whole.map(|session| AgentPlace {
+            session,
+            cursor: None,
+        });
         Ok(Forked {
             log,
             scan,
             damage: source.damage().to_vec(),
-            inner,
+            origin: whole.or(theirs),
         })
     }
+}
+
+/// Where the cursor with this id is in the log, and the agent's own cursor there, if it has one.
+fn resolve<'a>(
+    source: &mut LogReader,
+    id: &str,
+) -> Result<(CopyPoint<'a>, Option<AgentPlace>), ForkError> {
+    let session = source.id().clone();
+    let mut agents = AgentCursors::new(session.as_str());
+    source.scan_with(&mut |entry| agents.record(&entry.record))?;
+    let (point, cursor) = if let Some(cursor) = Cursor::parse(id) {
+        (CopyPoint::Cursor(cursor, session), agents.at(cursor))
+    } else {
+        let place = agents.find(id).ok_or(ForkError::CursorNotFound)?;
+        (CopyPoint::Place(place), Some(id))
+    };
+    let place = agents
+        .session()
+        .zip(cursor)
+        .map(|(session, cursor)| AgentPlace {
+            session: session.clone(),
+            cursor: Some(cursor.to_owned()),
+        });
+    Ok((point, place))
 }
 
 /// A copy in progress.
@@ -145,6 +177,8 @@ enum CopyPoint<'a> {
     Message(&'a str),
     /// In the session with this id.
     Cursor(Cursor, SessionId),
+    /// Where a cursor of the agent is.
+    Place(LogPlace),
 }
 
 /// Where a copy ends.
@@ -201,7 +235,7 @@ impl<'a> ForkCopy<'a> {
         cancelled: &dyn Fn() -> bool,
     ) -> Result<(), ForkError> {
         let next = self.copy_available(source, cancelled)?;
-        let is_at_cursor = self.found.is_some() && matches!(self.at, Some(CopyPoint::Cursor(..)));
+        let is_at_cursor = self.found.is_some() && self.side().is_some();
         if next == Next::Done || !self.is_in_turn() || is_at_cursor {
             return Ok(());
         }
@@ -244,13 +278,15 @@ impl<'a> ForkCopy<'a> {
             None => false,
             Some(CopyPoint::Message(message)) => is_of(record, message),
             Some(CopyPoint::Cursor(cursor, session)) => cursor.is_at(session.as_str(), record),
+            Some(CopyPoint::Place((seq, _))) => record.seq == *seq,
         };
         let kind = match snapshot_of(record.kind, record.payload) {
             Some(_) => Kind::Info,
             None => record.kind,
         };
-        if let Some(CopyPoint::Cursor(cursor, _)) = &self.at {
-            let begins_after = is_it && cursor.side == CursorSide::Before;
+        let side = self.side();
+        if let Some(side) = side {
+            let begins_after = is_it && side == CursorSide::Before;
             if begins_after || self.found.is_some() && kind.is_activity() {
                 let found = self.found.take();
                 let open = found.map_or_else(|| self.open.clone(), |found| found.open);
@@ -312,7 +348,7 @@ impl<'a> ForkCopy<'a> {
                 goes_on: false,
             });
         } else if let Some(found) = &mut self.found {
-            if let Some(CopyPoint::Cursor(..)) = self.at {
+            if side.is_some() {
                 // How things are since then, such as a title.
                 found.end = end;
             } else if record.kind == Kind::End {
@@ -336,6 +372,15 @@ impl<'a> ForkCopy<'a> {
         }
         self.ended = CopyEnd::Early;
         Next::Done
+    }
+
+    /// The side of its record on which the copy ends, if that is at a cursor.
+    fn side(&self) -> Option<CursorSide> {
+        match &self.at {
+            Some(CopyPoint::Cursor(cursor, _)) => Some(cursor.side),
+            Some(CopyPoint::Place((_, side))) => Some(*side),
+            Some(CopyPoint::Message(_)) | None => None,
+        }
     }
 
     /// Whether a turn that matters to the copy has not ended.
@@ -373,14 +418,18 @@ impl<'a> ForkCopy<'a> {
         let all = self.log.place();
         let is_all = match (&self.at, &self.found) {
             (None, _) => true,
-            (Some(CopyPoint::Cursor(..)), Some(found)) => !found.goes_on,
-            (Some(_), _) => false,
+            (Some(CopyPoint::Message(_)), _) | (_, None) => false,
+            (_, Some(found)) => !found.goes_on,
         };
         let whole = is_all && self.open.is_empty();
         let (end, open, texts) = match (self.at, self.found, self.ended) {
             (Some(CopyPoint::Message(_)), None, _) => return Err(ForkError::ForkPointNotFound),
-            (Some(CopyPoint::Cursor(..)), None, _) => return Err(ForkError::CursorNotFound),
-            (Some(CopyPoint::Cursor(..)), Some(found), _) => (found.end, found.open, FORK),
+            (Some(CopyPoint::Cursor(..) | CopyPoint::Place(_)), None, _) => {
+                return Err(ForkError::CursorNotFound);
+            }
+            (Some(CopyPoint::Cursor(..) | CopyPoint::Place(_)), Some(found), _) => {
+                (found.end, found.open, FORK)
+            }
             // The message belongs to a turn on which another process is working.
             (Some(_), Some(found), CopyEnd::AtEnd) if !found.open.is_empty() => {
                 return Err(ForkError::ForkPointNotFound);

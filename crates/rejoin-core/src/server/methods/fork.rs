@@ -4,7 +4,8 @@ use serde::Deserialize;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::SessionConfig;
+use crate::engine::{Secret, SessionConfig};
+use crate::json::with_members;
 use crate::server::error::{self, Error};
 use crate::session::{Refusal, Registry, Reply, Request};
 use crate::store::ForkPoint;
@@ -60,6 +61,8 @@ pub(super) fn serve(context: &ConnectionContext, params: &str) -> Result<Request
     };
     let (source, import) = find(context, &config.name)?;
     let id = context.deps().library.sys.ids.session();
+    // The agent has cursors of its own.
+    config.params = Secret::new(&with_members(&config.params.0, &["cursorId"], &[]));
     let from = config.clone();
     config.name = id.to_string();
     let (name, source_name) = (config.name.clone(), from.name.clone());

@@ -220,9 +220,8 @@ impl Owner {
             tracing::warn!(session = %self.id, %damage, "the log of the forked session is damaged");
         }
         let agent = self.deps.engine.identity().name;
-        let origin = forked.inner.filter(|known| known.agent == agent);
+        let origin = forked.origin.filter(|origin| origin.session.agent == agent);
         let opened = (LogAccess::Own(forked.log), forked.scan);
-        let origin = origin.map(|known| known.id);
         let (id, deps, client) = (&self.id, &self.deps, &self.fronts.client);
         let mut session = OpenSession::with_log(id, deps, client, config, opened, origin);
         session.damage = forked.damage.into();

@@ -13,8 +13,8 @@ use crate::engine::{
     Opening, Outlet, SessionConfig, begun,
 };
 use crate::index::Summary;
-use crate::record::PromptKeys;
 use crate::record::header::Workspace;
+use crate::record::{AgentPlace, PromptKeys};
 use crate::store::{DamageReport, Log, Scan, StoreError};
 use crate::sys::{SessionId, Timestamp};
 
@@ -122,15 +122,15 @@ impl LogAccess {
 }
 
 impl OpenSession {
-    /// Opens the engine's conversation of a session without a log. `origin` is the agent's session
-    /// id of the session that this one was just forked from.
+    /// Opens the engine's conversation of a session without a log. `origin` is the place in
+    /// the agent's session at which this one was just forked.
     pub(super) fn new(
         id: &SessionId,
         deps: &Arc<Deps>,
         client: &Arc<Client>,
         config: SessionConfig,
         summary: Summary,
-        origin: Option<String>,
+        origin: Option<AgentPlace>,
     ) -> Self {
         let history = SessionHistory::new(id.clone(), deps.library.store.clone());
         let history = Arc::new(history);
@@ -170,7 +170,7 @@ impl OpenSession {
         client: &Arc<Client>,
         config: SessionConfig,
         (log, scan): (LogAccess, Scan),
-        origin: Option<String>,
+        origin: Option<AgentPlace>,
     ) -> Self {
         let mut session = Self::new(id, deps, client, config, Summary::default(), origin);
         session.log = log;
@@ -332,7 +332,7 @@ fn open(
     client: &Client,
     history: &Arc<SessionHistory>,
     config: &SessionConfig,
-    origin: Option<String>,
+    origin: Option<AgentPlace>,
 ) -> (Arc<dyn Conversation>, mpsc::Receiver<EngineEvent>) {
     let (out, events) = Outlet::new();
     let conversation = deps.engine.open(Opening {

@@ -225,7 +225,7 @@ impl AgentSessionInner {
         let again = replayed.handed_over.then(|| offer(&connection)).flatten();
         let (again, mut server) = again.unzip();
         let task = self.task(again.as_deref().unwrap_or(params), &route);
-        let origin = self.opening.origin.as_deref();
+        let origin = self.opening.origin.as_ref();
         let origin = origin.filter(|_| how == AttachReason::Fork && !self.policy.adopt);
         // An agent may accept the id of a session that it has not created.
         let strategy = match strategy {
@@ -235,11 +235,11 @@ impl AgentSessionInner {
         let mut restored = None;
         // The agent's session that it cannot open now, and why.
         let mut unavailable = None;
-        if let Some(session_id) = origin {
-            let prompts = replayed.prompts;
+        if let Some(origin) = origin {
             let origin = ForkOrigin {
-                session_id,
-                prompts,
+                session_id: &origin.session.id,
+                cursor: origin.cursor.as_deref(),
+                prompts: replayed.prompts,
             };
             restored = fork(&mut connection, task, origin, ids.clone()).await?;
         } else {

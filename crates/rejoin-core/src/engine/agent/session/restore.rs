@@ -265,11 +265,16 @@ pub(super) fn other_session(answer: &str, session_id: &str) -> Option<String> {
     own.or_else(|| reported(&json::tree(text_member(answer, "_meta")?)?, session_id))
 }
 
+/// The member of a request to fork with the cursor of the place.
+const CURSOR: &str = "cursorId";
+
 /// The session of the agent that a fork begins with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ForkOrigin<'a> {
     /// The agent's session id.
     pub(super) session_id: &'a str,
+    /// The agent's cursor of the place. Without one it is the end.
+    pub(super) cursor: Option<&'a str>,
     /// How many prompts it has.
     pub(super) prompts: u64,
 }
@@ -337,12 +342,16 @@ async fn request_fork(
     origin: ForkOrigin<'_>,
 ) -> Result<Option<Restored>, EngineError> {
     let route = task.route;
+    let params = match origin.cursor {
+        Some(cursor) => with_members(params, &[], &[(CURSOR, &json::quoted(cursor))]).into(),
+        None => Cow::Borrowed(params),
+    };
     // The log already has the history that the agent may replay.
     route.discard_replay();
     let answer = open(
         connection,
         method::SESSION_FORK,
-        params,
+        &params,
         task,
         RouteBy::Response,
     )
