@@ -25,11 +25,13 @@ use super::{
     Opening, Patience, Upstream,
 };
 use crate::protocol::method;
+use crate::record::CurrentSettings;
 use crate::record::header::Implementation;
 use crate::store::Store;
 use crate::sys::{blocking, lock};
 use crate::transport::ClientConnection;
 
+use options::Options;
 use session::ChoiceSession;
 
 /// How agents are found and started.
@@ -94,6 +96,35 @@ impl ChoiceEngine {
             ending: Mutex::default(),
             wants_sign_in: Mutex::default(),
         }))
+    }
+}
+
+impl ChoiceEngine {
+    /// The options with which a new session would start: the choice of the agent, and those of the agent
+    /// if it runs and says which they are. None is started for that.
+    fn options(
+        &self,
+        caller: Caller,
+        params: &str,
+        cancelled: BoxFuture<'static, ()>,
+    ) -> BoxFuture<'static, Result<String, EngineError>> {
+        let found = self.0.found();
+        let current = match self.0.default_of(&found) {
+            Ok(current) => current.clone(),
+            Err(error) => return Box::pin(async { Err(error) }),
+        };
+        let running = lock(&self.0.running);
+        let engine = running.get(&current.id).map(|one| one.engine.clone());
+        drop(running);
+        let own = engine.filter(|engine| engine.declares("options"));
+        let own = own.map(|engine| engine.call(caller, method::SESSION_OPTIONS, params, cancelled));
+        Box::pin(async move {
+            let own = match own {
+                Some(own) => own.await?,
+                None => "{}".to_owned(),
+            };
+            Ok(Options::offered(&found, &current, &own))
+        })
     }
 }
 
@@ -260,6 +291,7 @@ impl Upstream for ChoiceEngine {
             "agentCapabilities": {
                 "promptCapabilities": { "image": true, "audio": false, "embeddedContext": true },
                 "mcpCapabilities": { "http": true, "sse": true },
+                "sessionCapabilities": { "options": {} },
             },
             "authMethods": [sign_in::method()],
         });
@@ -277,12 +309,30 @@ impl Upstream for ChoiceEngine {
             let params = params.to_owned();
             return Box::pin(sign_in::serve(self.0.clone(), caller, params, cancelled));
         }
+        if method == method::SESSION_OPTIONS {
+            return self.options(caller, params, cancelled);
+        }
         // Only one agent can be meant.
         if let [engine] = &*self.0.engines() {
             return engine.call(caller, method, params, cancelled);
         }
         let error = EngineError::unknown_method(method);
         Box::pin(async { Err(error) })
+    }
+
+    fn recorded_options(&self, settings: &CurrentSettings, result: String) -> String {
+        let found = self.0.found();
+        let chosen = settings.options.as_deref().and_then(Options::chosen_in);
+        let current = found.iter().find(|found| match (&chosen, &settings.agent) {
+            (Some(id), _) => found.id == *id,
+            (None, Some(name)) => found.names().include(name),
+            (None, None) => false,
+        });
+        let current = current.or_else(|| self.0.default_of(&found).ok());
+        match current {
+            Some(current) => Options::offered(&found, current, &result),
+            None => result,
+        }
     }
 
     fn notify(&self, method: &str, params: &str) {

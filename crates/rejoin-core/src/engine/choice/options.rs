@@ -79,6 +79,22 @@ impl Options {
         }))
     }
 
+    /// A result of `session/options` of the agent `current`, with the choice of the agent.
+    pub(super) fn offered(found: &[FoundAgent], current: &FoundAgent, result: &str) -> String {
+        let all = Self::new(found, current, None).with_all(result);
+        let list = text_member(&all, "configOptions").unwrap_or("[]");
+        // Modes and models are options here.
+        with_members(result, &["modes", "models"], &[("configOptions", list)])
+    }
+
+    /// The agent that the values for the options of a request choose.
+    pub(super) fn chosen_with(params: &str) -> Option<String> {
+        let mut given = text_elements(text_member(params, "configOptions")?);
+        let ours =
+            given.find(|given| string_member(given, "configId").as_deref() == Some(AGENT))?;
+        string_member(ours, "value")
+    }
+
     /// The target of the option with this id.
     pub(super) fn target(id: &str) -> OptionTarget {
         match id {

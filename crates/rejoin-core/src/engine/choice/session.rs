@@ -185,8 +185,13 @@ impl Conversation for ChoiceSession {
             }
             _ => current.conversation.call(method, params, cancelled),
         };
+        let asks_options = method == method::SESSION_OPTIONS;
         Box::pin(async move {
-            let mut called = shared.checked(&current, call.await).await?;
+            let called = call.await;
+            if asks_options {
+                return Ok(shared.offered(&current, called));
+            }
+            let mut called = shared.checked(&current, called).await?;
             called.info = current.options.block(&called.info);
             if matches!(target, OptionTarget::Own(..)) {
                 called.result = current.options.result();
@@ -222,6 +227,18 @@ impl ChoiceSessionInner {
         lock(&self.current).clone()
     }
 
+    /// The options with which a load would answer: those that the agent says, or else the present ones.
+    fn offered(&self, current: &Current, called: Result<Called, EngineError>) -> Called {
+        let result = match called {
+            Ok(called) => Options::offered(&self.agents.found(), &current.found, &called.result),
+            Err(_) => current.options.result(),
+        };
+        Called {
+            result,
+            ..Called::default()
+        }
+    }
+
     /// The agent of the session; before it has one, that of its log, or else that of new sessions.
     fn current_or_first(&self) -> Result<Current, EngineError> {
         let mut current = lock(&self.current);
@@ -236,7 +253,12 @@ impl ChoiceSessionInner {
             let name = recorded.agent.as_deref()?;
             found.iter().find(|found| found.names().include(name))
         };
-        let first = match chosen.or_else(answered) {
+        let given = Options::chosen_with(&lock(&self.config).params.0);
+        let given = given.and_then(|id| found.iter().find(|found| found.id == id));
+        if let Some(given) = given {
+            self.agents.remember(&given.id);
+        }
+        let first = match given.or(chosen).or_else(answered) {
             Some(found) => found,
             None => self.agents.default_of(&found)?,
         };

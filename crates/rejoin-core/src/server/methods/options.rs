@@ -1,6 +1,6 @@
 //! `session/options` of a wrapped agent: the options with which a session would start.
 
-use crate::engine::begun;
+use crate::engine::{Upstream, begun};
 use crate::json::{self, string_member, with_members};
 use crate::protocol::{ProtocolVersion, v2};
 use crate::record::CurrentSettings;
@@ -24,16 +24,9 @@ pub(super) fn serve(
         params,
         responder,
     } = request;
-    let (Some(agent), Some(name)) = (context.upstream(), string_member(params, "sessionId")) else {
+    let Some(agent) = context.upstream() else {
         return forward::request(context, request);
     };
-    let id = context.find(&name)?;
-    if context.registry().has(&id) {
-        return forward::request(context, request);
-    }
-    if !context.exists(&id) {
-        return Err(error::not_found(&name));
-    }
     let converts = context.version() == ProtocolVersion::V2 && !context.is_native();
     let convert = move |result: String| {
         if converts {
@@ -42,8 +35,21 @@ pub(super) fn serve(
             result
         }
     };
+    let Some(name) = string_member(params, "sessionId") else {
+        let call = begun(context.call(agent, responder, method, params));
+        return Ok(RequestAction::Later(Box::pin(async move {
+            (call.await.map(convert).map_err(Error::from), None)
+        })));
+    };
+    let id = context.find(&name)?;
+    if context.registry().has(&id) {
+        return forward::request(context, request);
+    }
+    if !context.exists(&id) {
+        return Err(error::not_found(&name));
+    }
     let Some(own) = agents_id(context, &id) else {
-        let recorded = recorded(context, &name, &id)?;
+        let recorded = recorded(context, agent, &name, &id)?;
         return Ok(RequestAction::Answer(convert(recorded)));
     };
     let params = with_members(params, &[], &[("sessionId", &json::quoted(&own))]);
@@ -66,7 +72,12 @@ fn agents_id(context: &ConnectionContext, id: &SessionId) -> Option<String> {
 }
 
 /// The options according to the log, as the members of a result.
-fn recorded(context: &ConnectionContext, name: &str, id: &SessionId) -> Result<String, Error> {
+fn recorded(
+    context: &ConnectionContext,
+    agent: &dyn Upstream,
+    name: &str,
+    id: &SessionId,
+) -> Result<String, Error> {
     let Some(store) = &context.deps().library.store else {
         return Err(error::not_found(name));
     };
@@ -80,5 +91,6 @@ fn recorded(context: &ConnectionContext, name: &str, id: &SessionId) -> Result<S
     let list = [update, answer.as_deref()].into_iter().flatten();
     let mut lists = list.filter_map(|object| json::text_member(object, "configOptions"));
     let list = lists.next().unwrap_or("[]");
-    Ok(json::Object::new().raw("configOptions", list).end())
+    let result = json::Object::new().raw("configOptions", list).end();
+    Ok(agent.recorded_options(&scan.settings, result))
 }
