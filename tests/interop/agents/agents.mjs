@@ -121,6 +121,16 @@ capabilities = ["thinking","tool_use","image_in"]
   },
 };
 
+/** The programs for the terminal, and how they are started. */
+export const PROGRAMS = {
+  claude: ["claude", join(modules, `@anthropic-ai/claude-agent-sdk-${machine}/claude`)],
+  codex: ["codex", ...script("@openai/codex/bin/codex.js")],
+  gemini: ["gemini", ...script("@google/gemini-cli/bundle/gemini.js")],
+  kimi: ["kimi", ...script("@moonshot-ai/kimi-code/dist/main.mjs")],
+  opencode: ["opencode", AGENTS.opencode.command[0]],
+  qwen: ["qwen", ...script("@qwen-code/qwen-code/cli-entry.js")],
+};
+
 /** The environment of an agent that lives in `folder`, whose processes can be found by `marker`. */
 export function environment(agent, folder, url, marker) {
   const home = join(folder, "home");
