@@ -14,6 +14,7 @@ mod logging;
 mod man;
 mod open;
 mod page_file;
+mod permissions;
 mod pipe;
 mod programs;
 mod resume;
@@ -99,6 +100,9 @@ enum AnyCommand {
     /// Print, or run, the command by which a session's own tool goes on with it in a terminal.
     #[command(after_help = "Example:\n  rejoin resume last --exec")]
     Resume(resume::Args),
+    /// List which permissions agents asked for, what was answered, when, and in which client.
+    #[command(after_help = "Example:\n  rejoin permissions --since 7d")]
+    Permissions(permissions::Args),
     /// List the sessions that are open in some process, and what they are doing.
     #[command(after_help = "Example:\n  rejoin ps")]
     Ps(live::ps::Args),
@@ -187,6 +191,9 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(AnyCommand::Export(args)) => printed(|output| export::run(&cli.global, &args, output)),
         Some(AnyCommand::Open(args)) => printed(|output| open::run(&cli.global, &args, output)),
         Some(AnyCommand::Resume(args)) => printed(|output| resume::run(&cli.global, &args, output)),
+        Some(AnyCommand::Permissions(args)) => {
+            printed(|output| permissions::run(&cli.global, &args, output))
+        }
         Some(AnyCommand::Ps(args)) => printed(|output| live::ps::run(&cli.global, &args, output)),
         Some(AnyCommand::Attach(args)) => live::attach::run(&cli.global, &args),
         Some(AnyCommand::Stop(args)) => {

@@ -34,6 +34,20 @@ export interface Session {
   kinds: Record<string, Json>;
 }
 
+/** A request for permission, and what became of it. */
+export interface Permission {
+  at: string;
+  turn: number;
+  sessionId: string;
+  toolCallId: string;
+  title: string;
+  decision: string;
+  /** The answer that was chosen, or why there is none. */
+  words: string;
+  decidedAt: string;
+  client: string;
+}
+
 export function object(value: unknown): Json {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Json) : {};
 }

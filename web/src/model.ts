@@ -1,6 +1,7 @@
 /** The conversation as rows: what is shown after all updates. Knows nothing of the page. */
 
-import { blocks, blockText, list, object, text, type Json, type TurnEnd, type Update } from "./acp";
+import { blocks, blockText, list, object, text, type Json, type Permission, type TurnEnd, type Update } from "./acp";
+import { fullTime } from "./format";
 
 export type Role = "user" | "agent" | "thought";
 
@@ -14,7 +15,7 @@ interface Base {
 export type Row = Base &
   (
     | { type: "message"; role: Role; id: string; blocks: Json[] }
-    | { type: "tool"; call: Json; terminals: Map<string, Terminal>; children: Child[]; ended: string }
+    | { type: "tool"; call: Json; terminals: Map<string, Terminal>; children: Child[]; ended: string; asked: Permission[] }
     | { type: "plan"; entries: Json[]; before: Json[] | undefined; removed: boolean }
     | { type: "subagent"; child: Child; isLinked: boolean }
     | { type: "notice"; severity: string; title: string; detail: string }
@@ -103,6 +104,22 @@ export class Conversation {
     }
     const [words, severity] = howItEnded(end);
     if (words) this.add({ type: "end", words, severity }, end.at ?? "", end.turn);
+  }
+
+  /** Puts a request for permission to its tool call, or behind all if there is none. */
+  permission(asked: Permission): void {
+    const child = this.shared.children.get(asked.sessionId);
+    const conversation = child?.conversation ?? this;
+    const index = conversation.calls.get(asked.toolCallId);
+    const row = index === undefined ? undefined : conversation.rows[index];
+    if (index === undefined || row?.type !== "tool") {
+      const [title, detail] = [asked.title || "Permission", decided(asked)];
+      this.add({ type: "notice", severity: "", title, detail }, asked.at, asked.turn);
+      return;
+    }
+    row.asked.push(asked);
+    conversation.changed(index);
+    if (child) this.touched(child.id);
   }
 
   /** Shows a subagent's row again, and those around it. */
@@ -205,7 +222,7 @@ export class Conversation {
     if (index === undefined) {
       const call = { toolCallId: id };
       index = this.add(
-        { type: "tool", call, terminals: this.terminals, children: [], ended: "" }, at, turn);
+        { type: "tool", call, terminals: this.terminals, children: [], ended: "", asked: [] }, at, turn);
       this.calls.set(id, index);
     }
     this.changed(index);
@@ -369,6 +386,26 @@ function howItEnded({ end }: TurnEnd): [string, string] {
   }
 }
 
+/** What became of a request for permission, in words. */
+export function decided({ decision, words, client, at, decidedAt }: Permission): string {
+  const when = fullTime(decidedAt || at);
+  const where = client ? ` in ${client}` : "";
+  switch (decision) {
+    case "allowed":
+      return `Allowed${where}, ${when}: ${words}`;
+    case "rejected":
+      return `Rejected${where}, ${when}: ${words}`;
+    case "chosen":
+      return `Answered${where}, ${when}: ${words}`;
+    case "cancelled":
+      return `Permission not given, ${when}: cancelled`;
+    case "open":
+      return `Permission asked for, ${when}: no answer so far`;
+    default:
+      return `Permission not given, ${when}: ${words}`;
+  }
+}
+
 /** The text of a row that a search looks through. */
 export function rowText(row: Row): string {
   switch (row.type) {
@@ -392,8 +429,8 @@ export function rowText(row: Row): string {
   }
 }
 
-function toolText({ call, terminals }: ToolRow): string {
-  const parts = [text(call["title"])];
+function toolText({ call, terminals, asked }: ToolRow): string {
+  const parts = [text(call["title"]), ...asked.map(decided)];
   for (const part of list(call["content"])) {
     parts.push(blockText(object(part["content"])));
     parts.push(text(part["path"]), text(part["oldText"]), text(part["newText"]));

@@ -129,6 +129,7 @@ function start(): void {
     },
     update: (update) => conversation.update(update),
     turn: (end) => conversation.end(end),
+    permission: (asked) => conversation.permission(asked),
     received(complete) {
       for (const index of changes) {
         rows.changed(index);

@@ -1,6 +1,6 @@
 /** Shows each row of a conversation. */
 
-import { list, object, text, type Json } from "./acp";
+import { list, object, text, type Json, type Permission } from "./acp";
 import { stripped } from "./ansi";
 import { block, lazyDetails, output, raw, toolText } from "./blocks";
 import { diff } from "./diff";
@@ -8,7 +8,7 @@ import { h, icon } from "./dom";
 import { dayOf, duration, fullTime, plural, timeOfDay } from "./format";
 import { ICONS, kindIcon } from "./icons";
 import { markdown } from "./markdown";
-import { written, type Child, type Conversation, type Row, type ToolRow } from "./model";
+import { decided, written, type Child, type Conversation, type Row, type ToolRow } from "./model";
 
 /** The longest diff that is shown without being asked for, in characters. */
 const SHORT_DIFF = 6000;
@@ -138,7 +138,7 @@ export class RowView {
       icon(kindIcon(kind)),
       h("span", { class: "hidden" }, `Tool call, ${kind.replaceAll("_", " ")}: `),
       h("span", { class: "title" }, title),
-      h("span", { class: "facts" }, took ? h("span", { class: "took" }, took) : null, statusMark(status)),
+      h("span", { class: "facts" }, ...row.asked.map(permissionMark), took ? h("span", { class: "took" }, took) : null, statusMark(status)),
     ];
     const diffs = list(call["content"]).filter((part) => part["type"] === "diff");
     const length = diffs.reduce((sum, part) => sum + text(part["newText"]).length + text(part["oldText"]).length, 0);
@@ -149,6 +149,7 @@ export class RowView {
   private details(row: ToolRow, title: string): Node[] {
     const { call } = row;
     const parts: Node[] = [];
+    for (const asked of row.asked) parts.push(h("p", { class: `asked ${asked.decision}` }, decided(asked)));
     if (title.includes("\n") || title.length > 90) parts.push(output(title, "Title"));
     const content = list(call["content"]);
     const paths = new Set(content.map((part) => text(part["path"])).filter(Boolean));
@@ -251,6 +252,12 @@ function preview(words: string): HTMLElement {
 
 function location(path: string, line: unknown): HTMLElement {
   return h("span", { class: "path" }, path + (typeof line === "number" ? `:${line}` : ""));
+}
+
+/** A request for permission in a word, which what was said of it explains. */
+function permissionMark(asked: Permission): HTMLElement {
+  const word = ["allowed", "rejected"].includes(asked.decision) ? asked.decision : "not allowed";
+  return h("span", { class: `asked ${asked.decision}`, title: decided(asked) }, asked.decision === "open" ? "asked" : word);
 }
 
 function statusMark(status: string): HTMLElement {

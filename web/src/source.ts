@@ -1,11 +1,12 @@
 /** Where a conversation comes from: it is embedded in the page. */
 
-import { object, session, text, type Json, type Session, type TurnEnd, type Update } from "./acp";
+import { object, session, text, type Json, type Permission, type Session, type TurnEnd, type Update } from "./acp";
 
 export interface Receiver {
   session(session: Session): void;
   update(update: Update): void;
   turn(end: TurnEnd): void;
+  permission(asked: Permission): void;
   /** What was received until now may be shown. `complete` if all that is known was received. */
   received(complete: boolean): void;
 }
@@ -52,9 +53,17 @@ function handOver(line: string, receiver: Receiver): void {
   const item = object(JSON.parse(line));
   const end = item["end"];
   if ("update" in item) receiver.update(update(item));
+  else if ("permission" in item) receiver.permission(permission(item));
   else if ("turn" in item) {
     receiver.turn({ turn: Number(item["turn"]), at: text(item["at"]), end: end === undefined ? undefined : object(end) });
   } else receiver.session(session(item));
+}
+
+function permission(item: Json): Permission {
+  const all = ["at", "sessionId", "toolCallId", "title", "decision", "decidedAt", "client"] as const;
+  const [at, sessionId, toolCallId, title, decision, decidedAt, client] = all.map((name) => text(item[name]));
+  const words = text(item["option"]) || text(item["reason"]);
+  return { at, sessionId, toolCallId, title, decision, decidedAt, client, words, turn: Number(item["turn"]) || 0 } as Permission;
 }
 
 function update(params: Json): Update {

@@ -7,6 +7,7 @@ mod history;
 mod log;
 mod names;
 mod people;
+mod permissions;
 #[cfg(unix)]
 mod picker;
 mod removal;

@@ -189,43 +189,48 @@ fn the_tool_runs_in_the_folder_of_the_session() {
 #[test]
 fn each_tool_goes_on_with_its_own_conversations() {
     let home = home();
-    let prints = |words: &[&str]| {
+    let rejoin = |words: &[&str]| {
         let mut rejoin = Command::new(env!("CARGO_BIN_EXE_rejoin"));
         rejoin.args(words).env_clear().env("HOME", home.path());
-        let output = rejoin.output().unwrap();
+        rejoin.output().unwrap()
+    };
+    let prints = |words: &[&str]| {
+        let output = rejoin(words);
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(0), "{words:?}: {text}");
         serde_json::from_slice::<Value>(&output.stdout).unwrap()
     };
     let listed = prints(&["list", "--source", "all", "--json"]);
+    let without = ["cline", "Kilo Code", "Roo Code", "Zed"];
     let mut programs = std::collections::BTreeSet::new();
     for one in listed.as_array().unwrap() {
         let id = one["sessionId"].as_str().unwrap();
         let own = &one["agentSessions"][0];
         assert_eq!(own["agent"], one["source"]);
         let name = own["sessionId"].as_str().unwrap();
+        let exported = prints(&["export", id, "--format", "json"]);
+        assert_eq!(exported["session"]["agentSession"], *own);
+        if without.contains(&own["agent"].as_str().unwrap()) {
+            let refused = rejoin(&["resume", id]);
+            let text = String::from_utf8_lossy(&refused.stderr);
+            assert!(text.contains("no command by which"), "{text}");
+            continue;
+        }
         let resumed = prints(&["resume", "--json", id]);
         assert_eq!(resumed["agentSession"], *own);
         assert_eq!(resumed["cwd"], one["cwd"]);
         let words = resumed["command"].as_array().unwrap();
         assert!(words.iter().any(|word| word == name), "{resumed}");
         programs.insert(words[0].as_str().unwrap().to_owned());
-        let exported = prints(&["export", id, "--format", "json"]);
-        assert_eq!(exported["session"]["agentSession"], *own);
     }
     let all = [
-        "claude", "codex", "copilot", "gemini", "goose", "kimi", "opencode", "pi", "qwen",
+        "claude", "codex", "copilot", "gemini", "goose", "grok", "kimi", "opencode", "pi", "qwen",
     ];
     assert_eq!(programs.iter().collect::<Vec<_>>(), all);
     let found = prints(&["search", "--json", "--agent", "codex", "early"]);
     assert_eq!(found[0]["agentSessions"][0]["agent"], "codex-acp");
     // A copy in the store goes on like its original.
-    let rejoin = Command::new(env!("CARGO_BIN_EXE_rejoin"))
-        .args(["import", "codex"])
-        .env_clear()
-        .env("HOME", home.path())
-        .output();
-    assert!(rejoin.unwrap().status.success());
+    assert!(rejoin(&["import", "codex"]).status.success());
     let listed = prints(&["list", "--json"]);
     let one = listed.as_array().unwrap().first().unwrap();
     let resumed = prints(&["resume", "--json", one["sessionId"].as_str().unwrap()]);

@@ -4,10 +4,11 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
+use crate::conversation::{PermissionRequest, Permissions};
 use crate::index::Summary;
 use crate::json;
 use crate::record::title::{is_command, title};
-use crate::record::{AgentSessionId, Kind, OpenTurns};
+use crate::record::{AgentSessionId, Kind, OpenTurns, Record};
 use crate::redact::Redactor;
 use crate::replay::{self, Replay};
 use crate::store::{DamageReport, LogReader, Scan, StoreError};
@@ -36,6 +37,22 @@ impl Options<'_> {
     }
 }
 
+/// Notes the requests for permission of a log while it is read, with keys and tokens masked if that
+/// is wanted.
+pub(super) fn note_permission(
+    permissions: &mut Permissions,
+    record: &Record<'_>,
+    options: Options<'_>,
+) {
+    if matches!(record.kind, Kind::Ask | Kind::Answer) {
+        let payload = options.apply(record.payload);
+        let payload = payload.as_ref();
+        permissions.record(&Record { payload, ..*record });
+    } else {
+        permissions.record(record);
+    }
+}
+
 /// The longest message that is not cut, in bytes. A line of a log is not longer than half of it.
 const LONGEST_MESSAGE: usize = 512 * 1024 * 1024;
 
@@ -46,6 +63,8 @@ pub(super) enum ConversationEvent<'a> {
     Update(&'a str),
     /// A turn has ended, or is open at the end of the log: an object, see `docs/export.md`.
     Turn(&'a str),
+    /// A request for permission in a turn that ends with the next event, or in one without an end.
+    Permission(&'a PermissionRequest),
     /// Here a part of the log cannot be read.
     Damage(&'a DamageReport),
 }
@@ -108,6 +127,8 @@ pub(super) struct Range<'a> {
     pub(super) earlier: u64,
     /// Where parts of the log cannot be read.
     pub(super) damage: &'a [DamageReport],
+    /// The requests for permission in what is read.
+    pub(super) permissions: &'a [PermissionRequest],
 }
 
 /// Calls `visit` with each part of the conversation, in the order in which a load would show them.
@@ -132,6 +153,7 @@ pub(super) fn read<E: From<StoreError>>(
     let is_shown = |turn: &u64| *turn > skip_turns;
     let mut turn = range.earlier;
     let mut damage = range.damage.iter().peekable();
+    let mut asked = range.permissions.iter().peekable();
     // Damage that was passed while a line was held back, which comes before it.
     let mut passed = Vec::new();
     while let Some(entry) = reader.next()? {
@@ -153,6 +175,11 @@ pub(super) fn read<E: From<StoreError>>(
             Kind::End => {
                 take(&mut lines, options, visit)?;
                 for turn in open.end(record.id).into_iter().filter(is_shown) {
+                    while let Some(asked) = asked.next_if(|asked| asked.turn <= turn) {
+                        if is_shown(&asked.turn) {
+                            visit(ConversationEvent::Permission(asked))?;
+                        }
+                    }
                     let text = json::Object::new()
                         .raw("turn", &turn.to_string())
                         .string("at", record.at)
@@ -174,6 +201,9 @@ pub(super) fn read<E: From<StoreError>>(
     take(&mut lines, options, visit)?;
     for report in passed.into_iter().chain(damage) {
         visit(ConversationEvent::Damage(report))?;
+    }
+    for asked in asked.filter(|asked| is_shown(&asked.turn)) {
+        visit(ConversationEvent::Permission(asked))?;
     }
     for turn in open.end(None).into_iter().filter(is_shown) {
         visit(ConversationEvent::Turn(

@@ -1,8 +1,9 @@
 //! The export as JSON, which `docs/export.md` describes.
 
+use crate::conversation::Permissions;
 use crate::store::{LogReader, StoreError};
 
-use super::conversation::{ConversationEvent, Options, Range, about, read};
+use super::conversation::{ConversationEvent, Options, Range, about, note_permission, read};
 
 /// The version of this form. It changes when a reader of the previous one would misread it.
 const VERSION: u32 = 1;
@@ -12,15 +13,19 @@ pub(super) fn write<E: From<StoreError>>(
     options: Options<'_>,
     put: &mut dyn FnMut(&str) -> Result<(), E>,
 ) -> Result<(), E> {
-    let scan = reader.scan()?;
+    let mut permissions = Permissions::new(reader.header(), 0);
+    let scan = reader.scan_with(&mut |entry| {
+        note_permission(&mut permissions, &entry.record, options);
+    })?;
     let session = about(reader, &scan, options)?;
     put(&format!(
         "{{\n\"rejoinExport\": {VERSION},\n\"session\": {session},\n\"updates\": ["
     ))?;
-    let mut turns = Vec::new();
+    let (mut turns, mut asked_for) = (Vec::new(), Vec::new());
     let mut separator = "\n";
     let range = Range {
         skipped: options.skipped(&scan),
+        permissions: permissions.all(),
         ..Range::default()
     };
     read(reader, options, range, &mut |event| {
@@ -31,11 +36,14 @@ pub(super) fn write<E: From<StoreError>>(
                 put(params)?;
             }
             ConversationEvent::Turn(turn) => turns.push(turn.to_owned()),
+            ConversationEvent::Permission(asked) => asked_for.push(asked.as_json().to_string()),
             ConversationEvent::Damage(_) => {}
         }
         Ok::<(), E>(())
     })?;
     put("\n],\n\"turns\": [\n")?;
     put(&turns.join(",\n"))?;
+    put("\n],\n\"permissions\": [\n")?;
+    put(&asked_for.join(",\n"))?;
     put("\n]\n}\n")
 }

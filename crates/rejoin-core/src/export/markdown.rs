@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use crate::conversation::TranscriptEntry;
+use crate::conversation::{PermissionRequest, TranscriptEntry};
 use crate::protocol::{Role, UpdateKind};
 use crate::store::{LogReader, StoreError};
 
@@ -32,6 +32,14 @@ pub(super) fn write<E: From<StoreError>>(
                 paragraph(&format!("## {turn}. {}", minute(at)), &mut out);
             }
             ConversationPart::Said(said) => MarkdownWriter::new(said, &mut titles).said(&mut out),
+            ConversationPart::Permission(asked) => {
+                let title = asked.title.as_deref().unwrap_or("Permission");
+                let what = code(&one_line(title));
+                paragraph(
+                    &format!("**permission** {what}\n\n{}", permission(asked)),
+                    &mut out,
+                );
+            }
             ConversationPart::Ended(how) => paragraph(&format!("*{how}*"), &mut out),
             // The head has all of it.
             ConversationPart::Damage(_) => {}
@@ -83,6 +91,8 @@ struct MarkdownWriter<'a> {
     written: HashSet<&'a str>,
     /// How many subagents are around what is written.
     depth: usize,
+    /// The id of the innermost of them.
+    subagent: Option<&'a str>,
 }
 
 impl<'a> MarkdownWriter<'a> {
@@ -92,6 +102,7 @@ impl<'a> MarkdownWriter<'a> {
             titles,
             written: HashSet::new(),
             depth: 0,
+            subagent: None,
         }
     }
 
@@ -124,7 +135,12 @@ impl<'a> MarkdownWriter<'a> {
                     }
                     paragraph(text.trim(), out);
                 }
-                TranscriptEntry::ToolCall { call, .. } => paragraph(&tool_call(call), out),
+                TranscriptEntry::ToolCall { id, call } => {
+                    paragraph(&tool_call(call), out);
+                    let asked = self.said.asked(self.subagent, id).map(permission);
+                    let asked: Vec<_> = asked.collect();
+                    paragraph(&asked.join("\n\n"), out);
+                }
                 TranscriptEntry::Plan { plan } => paragraph(&self::plan(plan), out),
                 TranscriptEntry::Other { update } => self.other(update, out),
             }
@@ -162,7 +178,9 @@ impl<'a> MarkdownWriter<'a> {
         // A subagent may announce itself.
         if self.depth < 8 {
             self.depth += 1;
+            let around = self.subagent.replace(id);
             self.entries(&subagent.entries, &mut inner);
+            self.subagent = around;
             self.depth -= 1;
         }
         paragraph(&quoted(inner.trim()), out);
@@ -173,6 +191,11 @@ fn paragraph(text: &str, out: &mut String) {
     if !text.is_empty() {
         out.extend(["\n", text, "\n"]);
     }
+}
+
+/// A request for permission and what became of it.
+fn permission(asked: &PermissionRequest) -> String {
+    format!("*{}*", one_line(&asked.sentence(minute)))
 }
 
 fn tool_call(call: &Map<String, Value>) -> String {

@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 
+use crate::conversation::Permissions;
 use crate::protocol::UpdateKind;
 use crate::store::{LogReader, StoreError};
 
-use super::conversation::{ConversationEvent, Options, Range, about, read};
+use super::conversation::{ConversationEvent, Options, Range, about, note_permission, read};
 
 /// The page without a conversation, as `web/build.mjs` builds it.
 const PAGE: &str = include_str!("../../pages/page.html");
@@ -25,7 +26,10 @@ pub(super) fn write<E: From<StoreError>>(
     options: Options<'_>,
     put: &mut dyn FnMut(&str) -> Result<(), E>,
 ) -> Result<(), E> {
-    let scan = reader.scan()?;
+    let mut permissions = Permissions::new(reader.header(), 0);
+    let scan = reader.scan_with(&mut |entry| {
+        note_permission(&mut permissions, &entry.record, options);
+    })?;
     let mut session = about(reader, &scan, options)?;
     session["kinds"] = kinds();
     let title = session["title"].as_str().unwrap_or("Conversation");
@@ -46,10 +50,12 @@ pub(super) fn write<E: From<StoreError>>(
     let skipped = options.skipped(&scan);
     let range = Range {
         skipped,
+        permissions: permissions.all(),
         ..Range::default()
     };
     read(reader, options, range, &mut |event| match event {
         ConversationEvent::Update(text) | ConversationEvent::Turn(text) => line(text),
+        ConversationEvent::Permission(asked) => line(&asked.as_json().to_string()),
         ConversationEvent::Damage(_) => Ok(()),
     })?;
     put(after)

@@ -4,17 +4,20 @@
 //! part has a whole turn, unless that is longer than `LONGEST`. Then it ends before the last
 //! entry, and what is said later about its tool calls and subagents is an entry of a later part.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use crate::conversation::{Transcript, TranscriptEntry, TurnEnding};
+use crate::conversation::{
+    PermissionRequest, Permissions, Transcript, TranscriptEntry, TurnEnding,
+};
 use crate::json;
+use crate::record::header::Header;
 use crate::record::{Kind, OpenTurns};
 use crate::store::{DamageReport, LogReader, PositionedRecord as Record, StoreError};
 
-use super::conversation::{self, ConversationEvent, Options, Range, about};
+use super::conversation::{self, ConversationEvent, Options, Range, about, note_permission};
 use super::plain::one_line;
 
 /// The length of a part, in bytes of what it consists of.
@@ -34,6 +37,8 @@ pub enum ConversationPart<'a> {
     Turn(u64, &'a str),
     /// More content of this turn, or of the log before the first turn.
     Said(PartEntries<'a>),
+    /// A request for permission that is about no tool call of the turn that now ends.
+    Permission(&'a PermissionRequest),
     /// The turn did not end as usual.
     Ended(&'a str),
     /// Here a part of the log cannot be read.
@@ -49,6 +54,24 @@ pub struct PartEntries<'a> {
     pub subagents: &'a BTreeMap<String, Transcript>,
     /// The output of terminals for display, by their ids.
     pub terminals: &'a HashMap<String, String>,
+    /// The requests for permission of what is read.
+    pub permissions: &'a Permissions,
+}
+
+impl<'a> PartEntries<'a> {
+    /// The requests for permission about a tool call of a subagent or of the session itself.
+    pub fn asked<'b>(
+        &self,
+        subagent: Option<&'b str>,
+        call: &str,
+    ) -> impl Iterator<Item = &'b PermissionRequest>
+    where
+        'a: 'b,
+    {
+        let of_subagent = |one: &PermissionRequest| self.subagents.contains_key(&one.session);
+        let about = self.permissions.about(subagent, call);
+        about.filter(move |one| subagent.is_some() || !of_subagent(one))
+    }
 }
 
 /// How to read a conversation in parts.
@@ -85,16 +108,17 @@ pub fn read<E: From<StoreError>>(
     visit: &mut dyn FnMut(ConversationPart<'_>) -> Result<(), E>,
 ) -> Result<PartStart, E> {
     let options = choice.options;
-    let mut ends = Ends::new(options, PartStart::default());
+    let mut ends = Ends::new(options, PartStart::default(), reader.header());
     let scan = reader.scan_with(&mut |entry| ends.entry(entry))?;
-    let (ends, last) = ends.done();
+    let (read, last) = ends.done();
     visit(ConversationPart::Session(&about(reader, &scan, options)?))?;
     let range = Range {
         skipped: options.skipped(&scan),
         earlier: 0,
         damage: &scan.damage,
+        permissions: read.permissions.all(),
     };
-    said(reader, choice, ends, range, visit)?;
+    said(reader, choice, &read, range, visit)?;
     Ok(last)
 }
 
@@ -106,20 +130,21 @@ pub fn read_on<E: From<StoreError>>(
     choice: PartOptions<'_>,
     visit: &mut dyn FnMut(ConversationPart<'_>) -> Result<(), E>,
 ) -> Result<PartStart, E> {
-    let mut ends = Ends::new(choice.options, from);
+    let mut ends = Ends::new(choice.options, from, reader.header());
     reader.seek(from.offset);
     while let Some(entry) = reader.next()? {
         ends.entry(&entry);
     }
     let damage = reader.damage().to_vec();
-    let (ends, last) = ends.done();
+    let (read, last) = ends.done();
     reader.seek(from.offset);
     let range = Range {
         skipped: 0,
         earlier: from.turns,
         damage: &damage,
+        permissions: read.permissions.all(),
     };
-    said(reader, choice, ends, range, visit)?;
+    said(reader, choice, &read, range, visit)?;
     Ok(last)
 }
 
@@ -127,7 +152,7 @@ pub fn read_on<E: From<StoreError>>(
 fn said<E: From<StoreError>>(
     reader: &mut LogReader,
     choice: PartOptions<'_>,
-    ends: HashMap<u64, String>,
+    read: &FirstReading,
     range: Range<'_>,
     visit: &mut dyn FnMut(ConversationPart<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
@@ -137,12 +162,13 @@ fn said<E: From<StoreError>>(
         size: 0,
         longest: choice.longest,
         turn: 0,
-        ends,
+        read,
+        shown: HashSet::new(),
         visit,
     };
     conversation::read(reader, choice.options, range, &mut |event| match event {
         ConversationEvent::Update(params) => window.update(params),
-        ConversationEvent::Turn(_) => Ok(()),
+        ConversationEvent::Turn(_) | ConversationEvent::Permission(_) => Ok(()),
         ConversationEvent::Damage(report) => {
             window.flush(0)?;
             (window.visit)(ConversationPart::Damage(report))
@@ -151,20 +177,31 @@ fn said<E: From<StoreError>>(
     window.end()
 }
 
-/// How turns ended that did not end as usual.
+/// What has to be known of a log before its parts are passed on.
+#[derive(Default)]
+struct FirstReading {
+    /// How turns ended that did not end as usual, by their numbers.
+    ends: HashMap<u64, String>,
+    permissions: Permissions,
+}
+
+/// The first reading of a log, under way.
 struct Ends<'o> {
     options: Options<'o>,
-    how: HashMap<u64, String>,
+    read: FirstReading,
     open: OpenTurns<u64>,
     turns: u64,
     last: PartStart,
 }
 
 impl<'o> Ends<'o> {
-    fn new(options: Options<'o>, from: PartStart) -> Self {
+    fn new(options: Options<'o>, from: PartStart, header: &Header) -> Self {
         Self {
             options,
-            how: HashMap::new(),
+            read: FirstReading {
+                permissions: Permissions::new(header, from.turns),
+                ..FirstReading::default()
+            },
             open: OpenTurns::default(),
             turns: from.turns,
             last: from,
@@ -172,6 +209,7 @@ impl<'o> Ends<'o> {
     }
 
     fn entry(&mut self, entry: &Record<'_>) {
+        note_permission(&mut self.read.permissions, &entry.record, self.options);
         match entry.record.kind {
             Kind::Prompt => {
                 self.last = PartStart {
@@ -186,19 +224,19 @@ impl<'o> Ends<'o> {
                 let end = TurnEnding::of(&self.options.apply(entry.record.payload));
                 if let Some(how) = end.sentence() {
                     let how = ended.into_iter().map(|turn| (turn, one_line(&how)));
-                    self.how.extend(how);
+                    self.read.ends.extend(how);
                 }
             }
             _ => {}
         }
     }
 
-    /// How they ended, by their numbers, and where the last turn begins.
-    fn done(mut self) -> (HashMap<u64, String>, PartStart) {
+    /// What was read, and where the last turn begins.
+    fn done(mut self) -> (FirstReading, PartStart) {
         for turn in self.open.end(None) {
-            self.how.insert(turn, NO_END.to_owned());
+            self.read.ends.insert(turn, NO_END.to_owned());
         }
-        (self.how, self.last)
+        (self.read, self.last)
     }
 }
 
@@ -211,8 +249,9 @@ struct PartWindow<'a, E> {
     longest: usize,
     /// The turn that it is in; 0 before the first.
     turn: u64,
-    /// How turns ended that did not end as usual.
-    ends: HashMap<u64, String>,
+    read: &'a FirstReading,
+    /// The tool calls that were shown and for which permission was requested, by their ids.
+    shown: HashSet<String>,
     visit: &'a mut dyn FnMut(ConversationPart<'_>) -> Result<(), E>,
 }
 
@@ -284,7 +323,16 @@ impl<E> PartWindow<'_, E> {
                 entries: &self.transcript.entries[..count],
                 subagents,
                 terminals: &self.terminals,
+                permissions: &self.read.permissions,
             }))?;
+            let subagents = subagents.values().flat_map(|inner| &inner.entries);
+            for entry in self.transcript.entries[..count].iter().chain(subagents) {
+                if let TranscriptEntry::ToolCall { id, .. } = entry
+                    && self.read.permissions.has_call(id)
+                {
+                    self.shown.insert(id.clone());
+                }
+            }
             self.transcript.forget(count);
         }
         if kept == 0 {
@@ -297,8 +345,13 @@ impl<E> PartWindow<'_, E> {
     /// Ends the turn.
     fn end(&mut self) -> Result<(), E> {
         self.flush(0)?;
-        if let Some(how) = self.ends.remove(&self.turn) {
-            (self.visit)(ConversationPart::Ended(&how))?;
+        for asked in self.read.permissions.of_turn(self.turn) {
+            if !self.shown.contains(&asked.call) {
+                (self.visit)(ConversationPart::Permission(asked))?;
+            }
+        }
+        if let Some(how) = self.read.ends.get(&self.turn) {
+            (self.visit)(ConversationPart::Ended(how))?;
         }
         Ok(())
     }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::*;
-use crate::record::header::Header;
 use crate::store::{Durability, Store, Sync};
 use crate::sys::Sys;
 use crate::sys::sim::SimDisk;
@@ -73,6 +72,7 @@ fn parts(records: &[(Kind, String)], longest: usize, last: Option<u64>) -> Vec<S
                 let entries = entries.chain(inner.map(|inner| format!("< {}", entry(inner))));
                 entries.collect::<Vec<_>>().join(", ")
             }
+            ConversationPart::Permission(asked) => asked.sentence(str::to_owned),
             ConversationPart::Ended(how) => how.to_owned(),
             ConversationPart::Damage(report) => report.to_string(),
         });

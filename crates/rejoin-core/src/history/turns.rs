@@ -4,11 +4,14 @@
 
 use std::ops::ControlFlow;
 
+use serde_json::Value;
+
 use crate::conversation::{
-    TurnContent, TurnFold, TurnPosition, TurnSink, TurnSplitter, TurnStart, end_members,
+    PermissionRequest, Permissions, TurnContent, TurnFold, TurnPosition, TurnSink, TurnSplitter,
+    TurnStart, end_members,
 };
 use crate::protocol::Role;
-use crate::record::Kind;
+use crate::record::{Kind, Record};
 use crate::store::{DamageReport, LogReader, PositionedRecord, StoreError};
 
 /// The maximum length of a page in bytes, unless it is a single turn that is longer.
@@ -69,9 +72,11 @@ pub fn page(
         .saturating_add(skip);
     let mut splitter = TurnSplitter::new(place);
     let mut page = TurnsPageBuilder::new(first, limit, longest, text);
+    page.requests.all = Permissions::new(reader.header(), 0);
     if limit > 0 {
         reader.seek(place.offset);
         let full = read(reader, cancelled, |entry| {
+            page.requests.record(&entry.record, page.number);
             splitter.record(&entry.record, entry.offset, &mut page)
         })?;
         if full.is_continue() && splitter.finish(&mut page).is_continue() {
@@ -83,6 +88,7 @@ pub fn page(
     if !page.all_ended(&splitter) {
         _ = read(reader, cancelled, |entry| {
             let record = &entry.record;
+            page.requests.record(record, page.number);
             if record.kind == Kind::End
                 && let Some(number) = splitter.ended(record)
                 && record.id.is_some()
@@ -96,6 +102,7 @@ pub fn page(
             }
         })?;
     }
+    page.add_permissions();
     Ok(TurnsPage {
         text: page.out + "]",
         first,
@@ -139,6 +146,7 @@ struct TurnsPageBuilder {
     /// Turns of the agent that are in the page and have not ended: the number, and where to insert
     /// the members that say how it ended.
     unended: Vec<(u64, usize)>,
+    requests: PageRequests,
     out: String,
     /// Where the turns begin in it.
     begin: usize,
@@ -157,6 +165,7 @@ impl TurnsPageBuilder {
             place: TurnPosition::START,
             current: None,
             unended: Vec::new(),
+            requests: PageRequests::default(),
             begin: out.len(),
             out,
             count: 0,
@@ -177,11 +186,27 @@ impl TurnsPageBuilder {
                 return ControlFlow::Break(());
             }
             self.count += 1;
+            if turn.role() == Role::Agent {
+                self.requests
+                    .answers
+                    .push((self.number, self.out.len() - 1));
+            }
             if open {
                 self.unended.push((self.number, self.out.len() - 1));
             }
         }
         ControlFlow::Continue(())
+    }
+
+    /// Adds the requests for permission to their turns.
+    fn add_permissions(&mut self) {
+        for (number, at) in std::mem::take(&mut self.requests.answers).into_iter().rev() {
+            let own: Vec<Value> = self.requests.of(number).map(in_its_turn).collect();
+            if !own.is_empty() {
+                let own = Value::Array(own);
+                self.out.insert_str(at, &format!(",\"permissions\":{own}"));
+            }
+        }
     }
 
     /// The length of the turns so far, in bytes.
@@ -194,6 +219,47 @@ impl TurnsPageBuilder {
     }
 }
 
+/// The requests for permission of the turns in a page.
+#[derive(Debug, Default)]
+struct PageRequests {
+    /// All since the first record that was read.
+    all: Permissions,
+    /// The number of the turn of each of them.
+    turns: Vec<u64>,
+    /// The speaker of the current turn, if one has begun.
+    role: Option<Role>,
+    /// Turns of the agent that are in the page: the number, and where to insert their requests.
+    answers: Vec<(u64, usize)>,
+}
+
+impl PageRequests {
+    /// Takes the next record, behind the beginning of the turn with this number.
+    fn record(&mut self, record: &Record<'_>, turn: u64) {
+        self.all.record(record);
+        if self.all.count() > self.turns.len() {
+            // A request may be all that there is of an answer so far.
+            let is_user = self.role == Some(Role::User);
+            self.turns.push(turn + u64::from(is_user));
+        }
+    }
+
+    /// The requests of a turn.
+    fn of(&self, turn: u64) -> impl Iterator<Item = &PermissionRequest> {
+        let all = self.all.all().iter().zip(&self.turns);
+        all.filter(move |(_, of)| **of == turn)
+            .map(|(asked, _)| asked)
+    }
+}
+
+/// A request for permission as a part of its turn, which is not counted in a page.
+fn in_its_turn(asked: &PermissionRequest) -> Value {
+    let mut object = asked.as_json();
+    if let Some(object) = object.as_object_mut() {
+        object.remove("turn");
+    }
+    object
+}
+
 impl TurnSink for TurnsPageBuilder {
     fn begin(&mut self, turn: TurnStart<'_>) -> ControlFlow<()> {
         self.add_current(turn.previous_open)?;
@@ -202,6 +268,7 @@ impl TurnSink for TurnsPageBuilder {
             return ControlFlow::Break(());
         }
         self.number = turn.number;
+        self.requests.role = Some(turn.role);
         self.place = turn.place;
         let wanted = turn.number >= self.first;
         self.current = wanted.then(|| TurnFold::new(turn.role, turn.at, self.longest));
@@ -226,7 +293,7 @@ impl TurnSink for TurnsPageBuilder {
                 members.extend([",\"", name, "\":", value]);
             }
             self.out.insert_str(at, &members);
-            for (_, other) in &mut self.unended {
+            for (_, other) in self.unended.iter_mut().chain(&mut self.requests.answers) {
                 if *other > at {
                     *other += members.len();
                 }

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use serde_json::Value;
 
 use super::*;
 use crate::history::query::{Begin, TurnsParams};

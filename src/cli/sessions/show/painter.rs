@@ -10,7 +10,7 @@ use crate::cli::term::{
     AGENT, BAD, FAINT, GOOD, ID, Look, PLAIN, STRONG, StyledLine, USER, WAITING, count, markdown,
     of_sign, width, wrap,
 };
-use rejoin::conversation::TranscriptEntry;
+use rejoin::conversation::{Decision, PermissionRequest, TranscriptEntry};
 use rejoin::engine::known::title as title_of;
 use rejoin::export::diff;
 use rejoin::export::parts::{ConversationPart, PartEntries};
@@ -34,6 +34,8 @@ pub(in crate::cli) struct ConversationPainter<'a> {
     lines: Vec<StyledLine>,
     /// How many subagents are around what is painted.
     depth: usize,
+    /// The id of the innermost of them.
+    subagent: Option<String>,
     /// Who spoke last: the user or the agent.
     speaker: Option<Role>,
     /// Whether the last line is a tool call without anything below it.
@@ -52,6 +54,7 @@ impl<'a> ConversationPainter<'a> {
             id: String::new(),
             lines: Vec::new(),
             depth: 0,
+            subagent: None,
             speaker: None,
             bare_call: false,
             steps: HashMap::new(),
@@ -65,6 +68,7 @@ impl<'a> ConversationPainter<'a> {
             ConversationPart::Session(session) => self.head(session),
             ConversationPart::Turn(turn, at) => self.turn(turn, at),
             ConversationPart::Said(said) => self.said(said),
+            ConversationPart::Permission(asked) => self.asked(asked),
             ConversationPart::Ended(how) => self.note(WAITING, how),
             ConversationPart::Damage(report) => self.note(BAD, &format!("Damage: {report}")),
         }
@@ -169,7 +173,7 @@ impl<'a> ConversationPainter<'a> {
                     let blocks: Vec<_> = blocks.iter().map(block).collect();
                     self.message(*role, &blocks.join("\n\n"));
                 }
-                TranscriptEntry::ToolCall { call, .. } => self.call(call, said),
+                TranscriptEntry::ToolCall { id, call } => self.call(id, call, said),
                 TranscriptEntry::Plan { plan } => self.plan(plan),
                 TranscriptEntry::Other { update } => self.other(update, said, painted),
             }
@@ -218,14 +222,16 @@ impl<'a> ConversationPainter<'a> {
         }
     }
 
-    fn call(&mut self, call: &Map<String, Value>, said: PartEntries<'_>) {
+    fn call(&mut self, id: &str, call: &Map<String, Value>, said: PartEntries<'_>) {
         let text = |name: &str| call.get(name).and_then(Value::as_str).unwrap_or_default();
         let content = call.get("content").and_then(Value::as_array);
         let mut body = Vec::new();
         for part in content.into_iter().flatten() {
             self.content(part, said, &mut body);
         }
-        let is_bare = body.is_empty();
+        let subagent = self.subagent.clone();
+        let asked: Vec<_> = said.asked(subagent.as_deref(), id).collect();
+        let is_bare = body.is_empty() && asked.is_empty();
         let follows = std::mem::replace(&mut self.bare_call, is_bare);
         if !(follows && self.speaker == Some(Role::Agent)) {
             self.speaks(Role::Agent);
@@ -244,12 +250,39 @@ impl<'a> ConversationPainter<'a> {
             let mark = if at == 0 { mark } else { "  " };
             self.line(StyledLine::of(line).behind(StyledLine::new(style, mark)));
         }
+        for asked in asked {
+            self.permission(asked);
+        }
         let room = self.room().map(|room| room - 4);
         for (style, text) in body {
             for line in wrap(&[(style, text)], room) {
                 self.line(StyledLine::of(line).behind(StyledLine::new(FAINT, "  │ ")));
             }
         }
+    }
+
+    /// What became of a request for permission.
+    fn permission(&mut self, asked: &PermissionRequest) {
+        let style = match asked.decision {
+            Decision::Allowed(_) => GOOD,
+            Decision::Rejected(_) => BAD,
+            Decision::Open => WAITING,
+            _ => FAINT,
+        };
+        let text = one_line(&asked.sentence(|at| self.minute(at)));
+        let room = self.room().map(|room| room - 2);
+        for line in wrap(&[(style, text)], room) {
+            self.line(StyledLine::of(line).behind(StyledLine::new(PLAIN, "  ")));
+        }
+    }
+
+    /// A request for permission about no tool call.
+    fn asked(&mut self, asked: &PermissionRequest) {
+        self.bare_call = false;
+        self.speaks(Role::Agent);
+        let title = asked.title.as_deref().unwrap_or("Permission");
+        self.wrapped(STRONG, &one_line(title));
+        self.permission(asked);
     }
 
     /// The lines of one part of a tool call's content.
@@ -385,7 +418,9 @@ impl<'a> ConversationPainter<'a> {
         let steps = std::mem::take(&mut self.steps);
         self.wrapped(AGENT, &format!("Subagent: {}", one_line(title)));
         self.depth += 1;
+        let around = self.subagent.replace(id.clone());
         self.entries(&subagent.entries, said, painted);
+        self.subagent = around;
         self.depth -= 1;
         self.bare_call = false;
         self.speaker = Some(Role::Agent);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::engine::ClientCapabilities;
 use crate::json::{self, with_string};
 use crate::protocol::meta::CLIENT;
+use crate::record::header::Header;
 use crate::session::Client;
 use crate::session::link::feed::{Admission, Asks, FrontEnd, FrontEvents};
 use crate::session::link::owners::{Linked, Owners};
@@ -24,6 +25,8 @@ pub(in crate::session) struct Fronts {
     own: FrontEvents,
     /// Its client, which has opened the session.
     pub(super) client: Arc<Client>,
+    /// The name of that client, unless the log's header has it: then an answer need not name it.
+    own_name: Option<String>,
     /// The id by which that client knows the session.
     pub(in crate::session) client_id: String,
     /// The fronts in other tasks.
@@ -54,7 +57,7 @@ pub(in crate::session) struct Target {
     pub(in crate::session) asks: Asks,
     /// The id by which it knows the session.
     pub(in crate::session) client_id: String,
-    /// The name of a client in another task.
+    /// The name of a client in another task, or of one that has not created the session.
     pub(in crate::session) client: Option<String>,
     /// What it can do, if it has said so.
     pub(super) abilities: Option<ClientCapabilities>,
@@ -89,6 +92,7 @@ impl Fronts {
         Self {
             own,
             client,
+            own_name: None,
             client_id: id.to_string(),
             list: Vec::new(),
             waiting: Vec::new(),
@@ -96,6 +100,18 @@ impl Fronts {
             is_detached: false,
             owner: None,
         }
+    }
+
+    /// The log with this header was opened.
+    pub(super) fn opened(&mut self, header: &Header) {
+        // A fork has answers that were given in clients of its source.
+        let creator = header
+            .client
+            .as_ref()
+            .filter(|_| header.forked_from.is_none());
+        let name = self.client.name();
+        let is_other = |name: &&str| creator.is_none_or(|creator| creator.name != *name);
+        self.own_name = name.filter(is_other).map(str::to_owned);
     }
 
     /// The front with this number.
@@ -278,7 +294,7 @@ impl Fronts {
         (!self.is_detached && !looks_on).then(|| Target {
             asks: Asks::Own(self.own.clone()),
             client_id: self.client_id.clone(),
-            client: None,
+            client: self.own_name.clone(),
             abilities: Some(self.client.abilities),
         })
     }

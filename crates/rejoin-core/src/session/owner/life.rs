@@ -136,6 +136,7 @@ impl Owner {
         for damage in &scan.damage {
             tracing::warn!(session = %self.id, %damage, "the log is damaged");
         }
+        self.fronts.opened(&scan.header);
         let opened = (log, scan);
         let (id, deps, client) = (&self.id, &self.deps, &self.fronts.client);
         let session = OpenSession::with_log(id, deps, client, config, opened, None);
@@ -221,6 +222,7 @@ impl Owner {
         }
         let agent = self.deps.engine.identity().name;
         let origin = forked.origin.filter(|origin| origin.session.agent == agent);
+        self.fronts.opened(&forked.scan.header);
         let opened = (LogAccess::Own(forked.log), forked.scan);
         let (id, deps, client) = (&self.id, &self.deps, &self.fronts.client);
         let mut session = OpenSession::with_log(id, deps, client, config, opened, origin);
