@@ -19,6 +19,13 @@ pub(super) const DAMAGED: u8 = 5;
 /// The client has stopped reading, and not all of it was answered.
 pub(super) const UNREAD: u8 = 6;
 
+/// `rejoin wait`: a session waits for an answer.
+pub(super) const WAITS: u8 = 10;
+/// `rejoin wait`: a turn was cancelled, has failed or was interrupted.
+pub(super) const NOT_WELL: u8 = 11;
+/// `rejoin wait`: nothing has happened in time.
+pub(super) const TIME_OVER: u8 = 12;
+
 pub(super) const HELP: &str = "\
 Exit codes: 0 success, 1 failure, 2 invalid command line, 3 session not found, 4 session in use, \
 5 damage found, 6 the client stopped reading.";

@@ -106,6 +106,14 @@ enum AnyCommand {
     /// List the sessions that are open in some process, and what they are doing.
     #[command(after_help = "Example:\n  rejoin ps")]
     Ps(live::ps::Args),
+    /// Wait until a turn ends or waits for an answer.
+    ///
+    /// Without an ID, any session of the store counts, if a process has it open.
+    #[command(
+        after_help = "Exit codes: 0 it ended well, or nothing runs, 10 it waits for an answer, 11 it was \
+cancelled, failed or was interrupted, 12 the time is over, 3 there is no such session.\n\nExample:\n  rejoin wait last --timeout 10m"
+    )]
+    Wait(live::wait::Args),
     /// Show an open session live in a terminal; connect an ACP client to it otherwise.
     #[command(after_help = "Example:\n  rejoin attach last --answer")]
     Attach(live::attach::Args),
@@ -195,6 +203,9 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             printed(|output| permissions::run(&cli.global, &args, output))
         }
         Some(AnyCommand::Ps(args)) => printed(|output| live::ps::run(&cli.global, &args, output)),
+        Some(AnyCommand::Wait(args)) => {
+            printed(|output| live::wait::run(&cli.global, &args, output))
+        }
         Some(AnyCommand::Attach(args)) => live::attach::run(&cli.global, &args),
         Some(AnyCommand::Stop(args)) => {
             printed(|output| live::stop::run(&cli.global, &args, output))

@@ -167,7 +167,7 @@ fn of_session(
     }
     let mut log = match store.read(id) {
         Ok(log) => log,
-        // It was deleted meanwhile.
+        // The session was deleted meanwhile.
         Err(StoreError::NotFound { .. }) => return Ok(Vec::new()),
         Err(error) => return Err(error.into()),
     };

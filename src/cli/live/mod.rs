@@ -1,10 +1,11 @@
-//! Live sessions and processes of the store: `rejoin ps`, `rejoin stop` and `rejoin attach`.
+//! Live sessions and processes of the store: `rejoin ps`, `wait`, `stop` and `attach`.
 
 pub(super) mod attach;
 mod follow;
 mod permission;
 pub(super) mod ps;
 pub(super) mod stop;
+pub(super) mod wait;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -1,5 +1,10 @@
 //! `rejoin ps`.
 
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+
 use anstyle::Style;
 use serde_json::{Value, json};
 
@@ -7,11 +12,13 @@ use crate::cli::exit::Failure;
 use crate::cli::global::Global;
 use crate::cli::sessions::context::CommandContext;
 use crate::cli::store_path;
-use crate::cli::term::{ACTIVE, FAINT, ID, Output, STRONG, WAITING, cut, one_line, width};
+use crate::cli::term::{
+    ACTIVE, FAINT, ID, Output, STRONG, WAITING, cut, one_line, printable_json, width,
+};
 use rejoin::engine::known::title as agent;
 use rejoin::record::ActivityState;
 use rejoin::store::Host;
-use rejoin::sys::{Sys, Timestamp};
+use rejoin::sys::{Sys, Timestamp, lock};
 
 use super::{ListedOpenSession, Live};
 
@@ -33,7 +40,18 @@ pub(in crate::cli) struct Args {
     /// Print a JSON object with the sessions, and the processes that keep some without a client.
     #[arg(long)]
     json: bool,
+    /// Show it again whenever something has changed, until Ctrl-C; with `--json`, an object on a line
+    /// of its own each time.
+    #[arg(long)]
+    watch: bool,
 }
+
+/// How often it is looked again, since not every change is reported.
+const TICK: Duration = Duration::from_secs(2);
+/// How long what is shown stays as it is at least.
+const STEADY: Duration = Duration::from_millis(100);
+/// How many rows a terminal has if it does not say.
+const ROWS: usize = 24;
 
 pub(in crate::cli) fn run(
     global: &Global,
@@ -44,15 +62,100 @@ pub(in crate::cli) fn run(
         return output.json(&json!({ "sessions": [], "hosts": [] }));
     }
     let context = CommandContext::of_existing(global)?;
+    if args.watch {
+        return follow(&context, args, output);
+    }
     let live = Live::read(&context)?;
     if args.json {
-        return output.json(&json!({
-            "sessions": live.sessions.iter().map(|session| as_json(&live, session)).collect::<Vec<_>>(),
-            "hosts": live.hosts.iter().map(|host| host_json(&live, host)).collect::<Vec<_>>(),
-        }));
+        return output.json(&all_as_json(&live));
     }
-    print(&context, &live, output)?;
-    for host in unused(&live) {
+    show(&context, &live, output)?;
+    if live.sessions.is_empty() {
+        context.nothing("no session is open");
+    }
+    Ok(())
+}
+
+fn all_as_json(live: &Live) -> Value {
+    json!({
+        "sessions": live.sessions.iter().map(|session| as_json(live, session)).collect::<Vec<_>>(),
+        "hosts": live.hosts.iter().map(|host| host_json(live, host)).collect::<Vec<_>>(),
+    })
+}
+
+/// Shows what is live again whenever that has changed, until nobody reads it.
+fn follow(context: &CommandContext<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
+    let (changes, changed) = mpsc::channel();
+    let watch = context.store.watch(move |_| {
+        changes.send(()).ok();
+    });
+    if let Err(error) = &watch {
+        // What is live is looked for at each tick, too.
+        tracing::debug!(%error, "changes are not reported");
+    }
+    let mut shown: Option<String> = None;
+    loop {
+        let live = Live::read(context)?;
+        let text = if args.json {
+            printable_json(&all_as_json(&live).to_string()) + "\n"
+        } else {
+            table(context, &live, output)?
+        };
+        if shown.as_ref() != Some(&text) {
+            if let Some(shown) = shown.filter(|_| output.is_terminal() && !args.json) {
+                // What has left the screen stays as it is.
+                let size = terminal_size::terminal_size();
+                let rows = size.map_or(ROWS, |(_, height)| height.0.into());
+                let up = shown.lines().count().min(rows.saturating_sub(1));
+                output.raw(&format!("\x1b[{up}A\r\x1b[J"))?;
+            }
+            output.raw(&text)?;
+            output.flush()?;
+            shown = Some(text);
+        }
+        if output.closed() {
+            return Ok(());
+        }
+        thread::sleep(STEADY);
+        if changed.recv_timeout(TICK) == Err(mpsc::RecvTimeoutError::Disconnected) {
+            thread::sleep(TICK);
+        }
+        while changed.try_recv().is_ok() {}
+    }
+}
+
+/// What is live, as it is shown to people.
+fn table(context: &CommandContext<'_>, live: &Live, output: &Output) -> Result<String, Failure> {
+    let buffer = Buffer::default();
+    let mut page = Output::on(Box::new(buffer.clone()), output.look().clone());
+    show(context, live, &mut page)?;
+    if live.sessions.is_empty() {
+        page.line("no session is open")?;
+    }
+    page.finish()?;
+    let bytes = lock(&buffer.0).clone();
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Output that is kept.
+#[derive(Clone, Default)]
+struct Buffer(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Buffer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        lock(&self.0).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Shows the sessions, the processes that have none, and what gives no answer.
+fn show(context: &CommandContext<'_>, live: &Live, output: &mut Output) -> Result<(), Failure> {
+    print(context, live, output)?;
+    for host in unused(live) {
         let but = match live.answers(Some(&host.socket)) {
             Some(false) => ", and gives no answer",
             _ => "",
@@ -67,9 +170,6 @@ pub(in crate::cli) fn run(
     if !live.silent.is_empty() {
         let text = "what gives no answer is ended by `rejoin stop --force`";
         output.say(context.global.with_store(text))?;
-    }
-    if live.sessions.is_empty() {
-        context.nothing("no session is open");
     }
     Ok(())
 }

@@ -14,5 +14,6 @@ mod removal;
 mod resume;
 mod show;
 mod stats;
+mod wait;
 #[cfg(unix)]
 pub(crate) mod widths;
