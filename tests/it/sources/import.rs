@@ -104,28 +104,41 @@ claude-code  1 imported, 1 unknown record left out, 1 damaged line
 cline        2 imported, 1 unknown record left out
 codex        2 imported, 1 without a prompt or part of another, 1 unknown record left out
 copilot      1 imported, 1 unknown record left out
+crush        1 imported, 1 unknown record left out
+cursor       1 imported, 1 unknown record left out
 gemini       2 imported
 goose        4 imported, 1 unknown record left out, 1 damaged line
 grok         1 imported, 1 without a prompt or part of another, 1 unknown record left out
+kilo         1 imported
 kilo-code    1 imported
 kimi         1 imported, 1 unknown record left out
 kimi-cli     3 imported, 1 unknown record left out
 opencode     2 imported
+openhands    1 imported, 1 unknown record left out
 pi           1 imported, 1 unknown record left out
 qwen         1 imported
 roo-code     1 imported, 1 unknown record left out
+vibe         1 imported, 1 unknown record left out
+vscode       2 imported, 1 unknown record left out
 zed          2 imported, 1 unknown record left out
 ";
     assert_eq!(said, expected);
     let titles: Vec<String> = listed(store).into_iter().map(|(title, _)| title).collect();
     let expected = [
+        "A quiet engine",
+        "Feed the ducks.",
+        "Hello, editor.",
         "Make a chart.",
         "A clock that runs",
+        "The loop",
+        "Paint the fence",
         "The button",
         "Greet.",
         "Sort the list.",
+        "Weigh the cake",
         "Hello, early version.",
         "Read it.",
+        "Show the log.",
         "Hello, goose.",
         "Chapter two",
         "The build",
@@ -253,7 +266,8 @@ fn a_session_that_the_user_deleted_is_not_imported_again() {
 
 #[test]
 fn a_conversation_that_is_imported_in_mid_turn_is_completed_later() {
-    for source in of_files() {
+    // What VS Code adds may change what was there before: then the copy is made anew.
+    for source in of_files().filter(|source| source.name != "vscode") {
         let home = home();
         let search = source.find(&places(home.path()));
         for found in search.found {

@@ -30,6 +30,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use rejoin::sources::{FoundConversation, SOURCES, Source, ToolConversation, ToolFolders};
 use rusqlite::Connection;
+use serde_json::json;
 use tempfile::TempDir;
 
 /// A home folder of the test's own with conversations of each tool.
@@ -38,7 +39,9 @@ pub(crate) fn home() -> TempDir {
     let home = tempfile::tempdir().unwrap();
     copy(&fixtures.join("home"), home.path());
     for (content, path) in [
+        ("crush.sql", "crush/app/crush.db"),
         ("goose.sql", "goose/sessions/sessions.db"),
+        ("kilo.sql", "kilo/kilo.db"),
         ("opencode.sql", "opencode/opencode.db"),
         ("zed.sql", "zed/threads/threads.db"),
     ] {
@@ -48,6 +51,11 @@ pub(crate) fn home() -> TempDir {
         let content = fs::read_to_string(fixtures.join(content)).unwrap();
         database.execute_batch(&content).unwrap();
     }
+    // The list of its projects has whole paths.
+    let crush = home.path().join(".local/share/crush");
+    let project = json!({ "path": "/srv/app", "data_dir": crush.join("app") });
+    let projects = json!({ "projects": [project] }).to_string();
+    fs::write(crush.join("projects.json"), projects).unwrap();
     home
 }
 
@@ -85,7 +93,7 @@ fn source(name: &str) -> &'static Source {
 
 /// The sources that are files; a database is SQLite's to read.
 fn of_files() -> impl Iterator<Item = &'static Source> {
-    let is_database = |name| matches!(name, "goose" | "opencode" | "zed");
+    let is_database = |name| matches!(name, "crush" | "goose" | "kilo" | "opencode" | "zed");
     SOURCES
         .iter()
         .filter(move |source| !is_database(source.name))

@@ -366,3 +366,34 @@ fn tasks_of_roo_code() {
         assert!(kept.len() > 1, "{kept:?}");
     }
 }
+
+#[test]
+fn transcripts_of_cursor() {
+    let Some(folder) = samples("cursor") else {
+        return;
+    };
+    let mut paths = Vec::new();
+    files(&folder, "jsonl", &mut paths);
+    assert!(!paths.is_empty());
+    for path in paths {
+        let is_prompt = |line: &Value| {
+            let mut blocks = line["message"]["content"].as_array().into_iter().flatten();
+            line["role"] == "user" && blocks.any(|block| block["type"] == "text")
+        };
+        let lines = objects(&path);
+        let prompts = lines.iter().filter(|line| is_prompt(line)).count();
+        let conversation = read("cursor", &path);
+        assert_eq!(
+            number_of_prompts(&conversation),
+            prompts,
+            "{}",
+            path.display()
+        );
+        let answers = lines.iter().filter(|line| line["role"] == "assistant");
+        let blocks = answers.flat_map(|line| line["message"]["content"].as_array().unwrap());
+        let spoken = blocks.filter_map(|block| block["text"].as_str().map(str::to_owned));
+        let kept = said(&conversation, "agent_message_chunk");
+        let spoken: BTreeSet<String> = spoken.collect();
+        assert!(spoken.is_subset(&kept), "{}", path.display());
+    }
+}

@@ -111,6 +111,15 @@ impl BlockReader {
         self.calls
             .end(&mut self.builder, at, &id, ok, &output, images);
     }
+
+    /// Ends the calls without an id whose results are not recorded.
+    pub(super) fn end_waiting(&mut self, at: Timestamp) {
+        for id in std::mem::take(&mut self.waiting) {
+            let none = Value::Null;
+            self.calls
+                .end(&mut self.builder, at, &id, true, &none, None);
+        }
+    }
 }
 
 /// The text in a part of a result.

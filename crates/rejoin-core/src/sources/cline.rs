@@ -136,10 +136,19 @@ fn typed(said: &str) -> Option<String> {
     Some(inside("user_input").unwrap_or_else(|| said.to_owned()))
 }
 
-/// The files of a session's subagents: other files of messages in its folder.
+/// The other files with words of a conversation.
 pub(super) fn others(found: &FoundConversation) -> Vec<PathBuf> {
-    let is_session = state(&found.path).is_some();
-    let folder = found.path.parent().filter(|_| is_session);
+    let Some(state) = state(&found.path) else {
+        return cline_tasks::others(found);
+    };
+    let mut paths = agents(found);
+    paths.push(state);
+    paths
+}
+
+/// The files of a session's subagents: other files of messages in its folder.
+fn agents(found: &FoundConversation) -> Vec<PathBuf> {
+    let folder = found.path.parent();
     let entries = folder.and_then(|folder| std::fs::read_dir(folder).ok());
     let paths = entries.into_iter().flatten().flatten();
     let paths = paths.map(|entry| entry.path());
@@ -152,7 +161,7 @@ pub(super) fn others(found: &FoundConversation) -> Vec<PathBuf> {
 
 /// The subagents of a session.
 fn subagents(found: &FoundConversation, cwd: Option<&str>) -> Vec<SourceSubagent> {
-    let paths = others(found).into_iter();
+    let paths = agents(found).into_iter();
     let read = paths.filter_map(|path| {
         let name = path
             .file_name()?

@@ -55,16 +55,27 @@ pub(super) fn read(found: &FoundConversation, bytes: &[u8], _: Wanted<'_>) -> To
     conversation.damaged(damage.into_iter().collect())
 }
 
+/// The files that may have the folder that relative paths are below.
+pub(super) fn others(found: &FoundConversation) -> Vec<PathBuf> {
+    let folder = found.path.parent().unwrap_or(&found.root);
+    let list = folder.ancestors().nth(2).map(|all| all.join(TASKS));
+    let beside = [ITEM, HISTORY].map(|name| folder.join(name));
+    list.into_iter().chain(beside).collect()
+}
+
+/// The list of all tasks, and the entry of one.
+const TASKS: &str = "state/taskHistory.json";
+const ITEM: &str = "history_item.json";
 const HISTORY: &str = "api_conversation_history.json";
 
 /// What the list of tasks has of one: a file beside the task's, or an entry in the list of all.
 fn history_item(folder: &Path, id: &str) -> Value {
-    let own = super::json_file(&folder.join("history_item.json"));
+    let own = super::json_file(&folder.join(ITEM));
     if own.is_object() {
         return own;
     }
     let all = folder.ancestors().nth(2);
-    let all = all.map(|all| super::json_file(&all.join("state").join("taskHistory.json")));
+    let all = all.map(|all| super::json_file(&all.join(TASKS)));
     let mut items = all.unwrap_or_default();
     let items = items.as_array_mut().map(std::mem::take);
     let mut items = items.unwrap_or_default().into_iter();

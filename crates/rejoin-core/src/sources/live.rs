@@ -231,11 +231,11 @@ impl LiveSources {
 
     fn found_in(&self, source: &Source, file: &FileOfTool) -> FoundConversation {
         let path = PathBuf::from(&file.path);
-        let mut roots = (source.roots)(&self.places).into_iter();
+        let mut roots = (source.roots)(&self.places);
+        // A database may be elsewhere, as its list says.
+        let root = roots.iter().position(|root| path.starts_with(root));
         FoundConversation {
-            root: roots
-                .find(|root| path.starts_with(root))
-                .unwrap_or_default(),
+            root: roots.swap_remove(root.unwrap_or(0)),
             path,
             key: Some(file.part.clone()).filter(|part| !part.is_empty()),
             modified: Timestamp::from_millis(file.changed),

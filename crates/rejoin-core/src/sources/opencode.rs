@@ -20,7 +20,17 @@ use super::usage::{Spent, number};
 use super::{FoundConversation, FoundConversations, ToolFolders, has_extension, tool};
 
 /// The names that the file has, by the channel of the release.
-const DATABASES: [&str; 3] = ["opencode.db", "opencode2.db", "opencode-stable.db"];
+const DATABASES: [&str; 4] = [
+    "opencode.db",
+    "opencode2.db",
+    "opencode-stable.db",
+    "kilo.db",
+];
+
+/// `kilo` in `$XDG_DATA_HOME`, or in `~/.local/share`: Kilo is made from OpenCode.
+pub(super) fn kilo_root(places: &ToolFolders) -> PathBuf {
+    places.folder("XDG_DATA_HOME", ".local/share").join("kilo")
+}
 
 /// `opencode` in `$XDG_DATA_HOME`, or in `~/.local/share`, on every system; or the database that
 /// `$OPENCODE_DB` names, whose path may be relative to that folder.

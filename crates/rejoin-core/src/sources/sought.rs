@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use memchr::memmem::{self, Finder};
 
 /// The words that the readers add to what the files have.
-const OWN_WORDS: &str = "API Ask Edit Error Fetch Find List Ready Read Run Search Subagent The Unknown View Write an code console document error exit file image recorded result returned was";
+const OWN_WORDS: &str = "API Ask Edit Error Fetch Find List Ready Read Run Search Subagent The Unknown View Write an code console diff document error exit file image recorded result returned was";
 
 /// The longest word of a text that is looked for: in the files it is as it is, unless with escapes.
 #[derive(Debug, Default)]

@@ -2,11 +2,19 @@
 
 use super::{
     FileReader, SETTINGS, Source, SourceReader, claude_code, cline, cline_tasks, codex, copilot,
-    gemini, goose, grok, kimi, kimi_cli, opencode, pi, qwen, zed,
+    crush, cursor, gemini, goose, grok, kimi, kimi_cli, opencode, openhands, pi, qwen, vibe,
+    vscode, zed,
+};
+
+/// The reader of tasks in editors.
+const TASKS: FileReader = FileReader {
+    others: |found, _, _| Some(cline_tasks::others(found)),
+    depth: 1,
+    ..FileReader::new(cline_tasks::is_conversation, cline_tasks::read)
 };
 
 /// All of them, in the order of their names.
-pub static SOURCES: [Source; 15] = [
+pub static SOURCES: [Source; 21] = [
     Source {
         name: "claude-code",
         agent: "claude-agent-acp",
@@ -56,6 +64,27 @@ pub static SOURCES: [Source; 15] = [
         reader: SourceReader::Files(FileReader::new(copilot::is_conversation, copilot::read)),
     },
     Source {
+        name: "crush",
+        agent: "Crush",
+        variables: &["CRUSH_GLOBAL_DATA", "XDG_DATA_HOME", "LOCALAPPDATA"],
+        roots: |places| vec![crush::root(places)],
+        reader: SourceReader::Database {
+            find: crush::find,
+            read: crush::read,
+        },
+    },
+    Source {
+        name: "cursor",
+        agent: "cursor",
+        variables: &[],
+        roots: |places| vec![cursor::root(places)],
+        reader: SourceReader::Files(
+            FileReader::new(cursor::is_conversation, cursor::read)
+                .with_depth(3)
+                .of_parts(),
+        ),
+    },
+    Source {
         name: "gemini",
         agent: "gemini-cli",
         variables: &["GEMINI_CLI_HOME"],
@@ -89,13 +118,21 @@ pub static SOURCES: [Source; 15] = [
         ),
     },
     Source {
+        name: "kilo",
+        agent: "Kilo",
+        variables: &["XDG_DATA_HOME"],
+        roots: |places| vec![opencode::kilo_root(places)],
+        reader: SourceReader::Database {
+            find: opencode::find,
+            read: opencode::read,
+        },
+    },
+    Source {
         name: "kilo-code",
         agent: "Kilo Code",
         variables: SETTINGS,
         roots: |places| cline_tasks::roots(places, "kilocode.kilo-code"),
-        reader: SourceReader::Files(
-            FileReader::new(cline_tasks::is_conversation, cline_tasks::read).with_depth(1),
-        ),
+        reader: SourceReader::Files(TASKS),
     },
     Source {
         name: "kimi",
@@ -130,6 +167,18 @@ pub static SOURCES: [Source; 15] = [
         },
     },
     Source {
+        name: "openhands",
+        agent: "OpenHands",
+        variables: &["OPENHANDS_CONVERSATIONS_DIR", "OPENHANDS_PERSISTENCE_DIR"],
+        roots: |places| vec![openhands::root(places)],
+        reader: SourceReader::Files(FileReader {
+            state: |path| Some(openhands::state(path)),
+            others: |found, _, _| Some(openhands::others(found)),
+            depth: 1,
+            ..FileReader::new(openhands::is_conversation, openhands::read)
+        }),
+    },
+    Source {
         name: "pi",
         agent: "pi-acp",
         variables: &["PI_CODING_AGENT_DIR"],
@@ -151,9 +200,30 @@ pub static SOURCES: [Source; 15] = [
         agent: "Roo Code",
         variables: SETTINGS,
         roots: |places| cline_tasks::roots(places, "rooveterinaryinc.roo-cline"),
-        reader: SourceReader::Files(
-            FileReader::new(cline_tasks::is_conversation, cline_tasks::read).with_depth(1),
-        ),
+        reader: SourceReader::Files(TASKS),
+    },
+    Source {
+        name: "vibe",
+        agent: "@mistralai/mistral-vibe",
+        variables: &["VIBE_HOME"],
+        roots: |places| vec![vibe::root(places)],
+        reader: SourceReader::Files(FileReader {
+            state: |path| Some(vibe::state(path)),
+            others: |found, _, _| Some(vibe::others(found)),
+            depth: 1,
+            ..FileReader::new(vibe::is_conversation, vibe::read)
+        }),
+    },
+    Source {
+        name: "vscode",
+        agent: "Copilot Chat",
+        variables: SETTINGS,
+        roots: vscode::roots,
+        reader: SourceReader::Files(FileReader {
+            others: |found, _, _| Some(vscode::workspace(found).into_iter().collect()),
+            depth: 2,
+            ..FileReader::new(vscode::is_conversation, vscode::read)
+        }),
     },
     Source {
         name: "zed",

@@ -28,6 +28,8 @@ const KINDS: [(&str, &[&str]); 9] = [
             "killshell",
             "executecommand",
             "runcommands",
+            "runinterminal",
+            "getterminaloutput",
         ],
     ),
     (
@@ -64,6 +66,12 @@ const KINDS: [(&str, &[&str]); 9] = [
             "notebookedit",
             "texteditor",
             "editor",
+            "fileeditor",
+            "searchreplace",
+            "createfile",
+            "insertedit",
+            "replacestring",
+            "multireplacestring",
             "editedexistingfile",
             "newfilecreated",
             "applieddiff",
@@ -86,6 +94,9 @@ const KINDS: [(&str, &[&str]); 9] = [
             "lsp",
             "rg",
             "findpath",
+            "findfiles",
+            "findtextinfiles",
+            "semanticsearch",
             "searchfiles",
             "searchcodebase",
             "codebasesearch",
@@ -104,6 +115,8 @@ const KINDS: [(&str, &[&str]); 9] = [
             "websearch",
             "googlewebsearch",
             "searchweb",
+            "fetchwebpage",
+            "agenticfetch",
         ],
     ),
     (
@@ -112,6 +125,7 @@ const KINDS: [(&str, &[&str]); 9] = [
             "task",
             "agent",
             "subagent",
+            "runsubagent",
             "think",
             "delegate",
             "dynamictask",
@@ -245,6 +259,11 @@ impl CallsById {
     /// Whether this call has begun.
     pub(super) fn has(&self, id: &str) -> bool {
         self.0.contains_key(id)
+    }
+
+    /// The file that a call is about.
+    pub(super) fn path(&self, id: &str) -> Option<&str> {
+        self.0.get(id).and_then(|(_, input)| path(input))
     }
 
     /// Begins a call. `title` is for one whose arguments do not make a title.

@@ -121,12 +121,16 @@ fn thread(database: &Connection, id: &str) -> rusqlite::Result<ZedReader> {
     reader
         .builder
         .state(&Value::Null, &thread["model"]["model"]);
-    // The parts of a thread have no times.
+    // Messages have no times.
     reader.builder.at(began.or(ended));
-    for message in thread["messages"].as_array().into_iter().flatten() {
+    let messages = thread["messages"].as_array();
+    let messages = messages.map(Vec::as_slice).unwrap_or_default();
+    for (number, message) in messages.iter().enumerate() {
+        if number + 1 == messages.len() {
+            reader.builder.at(ended);
+        }
         reader.message(message, &thread["request_token_usage"]);
     }
-    reader.builder.at(ended);
     if let Some(title) = &reader.title {
         reader.builder.title(title);
     }
