@@ -1,15 +1,15 @@
 //! `rejoin import`.
 
+mod files;
 mod watch;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 
 use rejoin::index::Catalog;
-use rejoin::sources::import::{ImportError, ImportOutcome, Importer};
+use rejoin::sources::import::{ImportError, ImportOutcome, ImportReport, Importer};
 use rejoin::sources::{
     DamagedPlace, FoundConversation, FoundConversations, SOURCES, Source, ToolFolders, UnknownKinds,
 };
@@ -29,9 +29,10 @@ const NAMES: usize = 13;
 /// What to import.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The tools to import from; all of them by default.
-    #[arg(value_name = "SOURCE", value_parser = PossibleValuesParser::new(names()))]
-    sources: Vec<String>,
+    /// The tools to import from, all of them by default; or files with updates of the protocol as
+    /// JSON lines, `-` for stdin.
+    #[arg(value_name = "SOURCE|FILE", value_parser = files::SourceOrFile)]
+    sources: Vec<files::ImportedFrom>,
     /// Print a JSON array with a report for each source.
     #[arg(long)]
     json: bool,
@@ -41,13 +42,16 @@ pub(super) struct Args {
     /// Keep importing what changes, until interrupted.
     #[arg(long, conflicts_with = "json")]
     watch: bool,
+    #[command(flatten)]
+    files: files::Args,
 }
 
 impl Args {
     /// The sources to import from.
     fn chosen(&self) -> impl Iterator<Item = &'static Source> {
         let is_chosen = |source: &&Source| {
-            self.sources.is_empty() || self.sources.iter().any(|name| name == source.name)
+            let mut chosen = self.sources.iter();
+            self.sources.is_empty() || chosen.any(|chosen| chosen.is_source(source))
         };
         SOURCES.iter().filter(is_chosen)
     }
@@ -65,6 +69,11 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     let store = Store::open(&root, Sys::real(), Durability::Turn)?;
     let catalog = Catalog::open(store.clone());
     if args.watch {
+        if args.sources.iter().any(|from| from.file().is_some()) {
+            return Err(Failure::usage(
+                "--watch follows tools, not files".to_owned(),
+            ));
+        }
         return watch::run(global, args, store, catalog, places, output);
     }
     let importer = Importer::new(&store, &catalog, &places.home)?.redacting(args.redact);
@@ -78,9 +87,28 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         }
         if args.json {
             let folder = source.folder(&places);
-            reports.push(tally.as_json(source, &folder));
+            reports.push(tally.as_json(source.name, &folder));
         } else {
             for line in lines_of(source, &tally, &places, output.look()) {
+                output.line(line)?;
+            }
+        }
+    }
+    for file in args.sources.iter().filter_map(files::ImportedFrom::file) {
+        let now = store.sys().clock.now();
+        let tally = files::import(&importer, file, &args.files, now);
+        failed += tally.errors.len();
+        for error in &tally.errors {
+            note(global, error, None);
+        }
+        let name = file.to_string_lossy();
+        if args.json {
+            reports.push(tally.as_json(&name, file));
+        } else {
+            let room = output.look().terminal.then_some(output.look().width);
+            let room = room.map(|width| width.saturating_sub(NAMES));
+            let name = printable(&name);
+            for line in lines_below(&format!("{name} "), &tally.as_text("it"), room) {
                 output.line(line)?;
             }
         }
@@ -106,9 +134,14 @@ fn lines_of(source: &Source, tally: &Tally, places: &ToolFolders, look: &Look) -
     } else {
         (folder.display().to_string(), None)
     };
-    let lines = wrap(&[(PLAIN, tally.as_text(&folder))], room);
+    lines_below(source.name, &tally.as_text(&folder), room)
+}
+
+/// A text in lines of this length, beside a name.
+fn lines_below(name: &str, text: &str, room: Option<usize>) -> Vec<String> {
+    let lines = wrap(&[(PLAIN, text.to_owned())], room);
     let lines = lines.into_iter().enumerate().map(|(at, line)| {
-        let name = if at == 0 { source.name } else { "" };
+        let name = if at == 0 { name } else { "" };
         let line = StyledLine::of(line).text(false);
         format!("{name:<NAMES$}{line}")
     });
@@ -149,33 +182,40 @@ fn import(
                 count(total, "conversation")
             )
         });
-        match importer.import(source, found) {
-            Ok(report) => {
-                done(found, report.outcome);
-                *tally.outcomes.entry(report.outcome).or_default() += 1;
-                tally.unknown.extend(report.unknown);
-                let damage = report.damage.into_iter();
-                tally
-                    .damage
-                    .extend(damage.map(|damage| (found.path.clone(), damage)));
-                tally.keep_secrets += usize::from(report.keeps_secrets);
-            }
-            // A session that is being continued here is not touched.
-            Err(ImportError::Store(StoreError::InUse { .. })) => {
-                *tally.outcomes.entry(ImportOutcome::Differs).or_default() += 1;
-            }
-            Err(error) => {
-                let why = with_causes(&error);
-                let error = format!("cannot import {}: {why}", found.path.display());
-                tally.errors.push(error);
-            }
+        let imported = importer.import(source, found);
+        if let Ok(report) = &imported {
+            done(found, report.outcome);
         }
+        tally.add(&found.path, imported);
     }
     progress.clear();
     tally
 }
 
 impl Tally {
+    /// Adds the outcome for a conversation in a file.
+    fn add(&mut self, file: &Path, imported: Result<ImportReport, ImportError>) {
+        match imported {
+            Ok(report) => {
+                *self.outcomes.entry(report.outcome).or_default() += 1;
+                self.unknown.extend(report.unknown);
+                let damage = report.damage.into_iter();
+                self.damage
+                    .extend(damage.map(|damage| (file.to_owned(), damage)));
+                self.keep_secrets += usize::from(report.keeps_secrets);
+            }
+            // A session that is being continued here is not touched.
+            Err(ImportError::Store(StoreError::InUse { .. })) => {
+                *self.outcomes.entry(ImportOutcome::Differs).or_default() += 1;
+            }
+            Err(error) => {
+                let why = with_causes(&error);
+                let error = format!("cannot import {}: {why}", file.display());
+                self.errors.push(error);
+            }
+        }
+    }
+
     fn number(&self, outcome: ImportOutcome) -> usize {
         self.outcomes.get(&outcome).copied().unwrap_or(0)
     }
@@ -184,7 +224,7 @@ impl Tally {
         self.number(ImportOutcome::Unchanged) + self.number(ImportOutcome::Recorded)
     }
 
-    fn as_json(&self, source: &Source, folder: &Path) -> Value {
+    fn as_json(&self, source: &str, folder: &Path) -> Value {
         let damage = self.damage.iter().map(|(path, damage)| {
             let mut place = json!({
                 "file": path,
@@ -197,7 +237,7 @@ impl Tally {
             place
         });
         json!({
-            "source": source.name,
+            "source": source,
             "folder": folder,
             "imported": self.number(ImportOutcome::Imported),
             "extended": self.number(ImportOutcome::Extended),

@@ -229,6 +229,12 @@ impl ConversationBuilder {
         self.unknown.add(kind);
     }
 
+    /// The time of a record: that one, else the time of the record before, or `first` if there is
+    /// none before.
+    pub(super) fn at_or(&mut self, at: Option<Timestamp>, first: Timestamp) -> Timestamp {
+        self.at(at.or(self.last).or(Some(first)))
+    }
+
     /// Adds blocks of the user's message with this id, which begins a turn.
     pub(super) fn user(&mut self, at: Timestamp, id: Option<&str>, blocks: Vec<Value>) {
         if blocks.is_empty() {

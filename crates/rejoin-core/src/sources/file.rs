@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::damage;
 
 /// The largest file that is read, in bytes.
-const LARGEST: u64 = 4 << 30;
+pub(super) const LARGEST: u64 = 4 << 30;
 
 /// Whether one of these texts is there.
 pub(super) fn has_any(bytes: &[u8], texts: &[&str]) -> bool {

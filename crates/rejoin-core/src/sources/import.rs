@@ -118,16 +118,25 @@ impl<'a> Importer<'a> {
         source: &Source,
         found: &FoundConversation,
     ) -> Result<ImportReport, ImportError> {
-        let conversation = source.read(found)?;
-        let path = found.path.display();
+        self.import_conversation(source.agent, &found.path, source.read(found)?)
+    }
+
+    /// Imports a conversation of this agent that was read from a file, or what is new of it.
+    pub fn import_conversation(
+        &self,
+        agent: &str,
+        file: &Path,
+        conversation: ToolConversation,
+    ) -> Result<ImportReport, ImportError> {
+        let path = file.display();
         for (kind, count) in conversation.unknown.iter() {
             tracing::info!(%path, kind, count, "records of an unknown kind were left out");
         }
         for damage in conversation.damage.iter().take(MOST_LOGGED) {
             tracing::info!(%path, %damage, "a file is damaged");
         }
-        let (outcome, keeps_secrets) = match session_id(source, &conversation) {
-            Some(id) => self.write(&id, source, &conversation)?,
+        let (outcome, keeps_secrets) = match session_id(agent, &conversation) {
+            Some(id) => self.write(&id, agent, &conversation)?,
             None => (ImportOutcome::Empty, false),
         };
         Ok(ImportReport {
@@ -142,19 +151,19 @@ impl<'a> Importer<'a> {
     fn write(
         &self,
         id: &SessionId,
-        source: &Source,
+        agent: &str,
         conversation: &ToolConversation,
     ) -> Result<(ImportOutcome, bool), ImportError> {
         if !conversation.entries.is_empty() && self.store.exists(id)? {
-            return self.extend(id, source, conversation);
+            return self.extend(id, agent, conversation);
         }
-        Ok((self.create(id, source, conversation)?, false))
+        Ok((self.create(id, agent, conversation)?, false))
     }
 
     fn create(
         &self,
         id: &SessionId,
-        source: &Source,
+        agent: &str,
         conversation: &ToolConversation,
     ) -> Result<ImportOutcome, ImportError> {
         let Some(began) = conversation.entries.first().map(|entry| entry.at) else {
@@ -163,27 +172,23 @@ impl<'a> Importer<'a> {
         if self.deleted.contains(id) {
             return Ok(ImportOutcome::Deleted);
         }
-        if self
-            .catalog
-            .of_inner(source.agent, &conversation.id)?
-            .is_some()
-        {
+        if self.catalog.of_inner(agent, &conversation.id)?.is_some() {
             return Ok(ImportOutcome::Recorded);
         }
-        self.make(id, source, conversation, began, &ClientMetadata::default())
+        self.make(id, agent, conversation, began, &ClientMetadata::default())
     }
 
     /// Creates the session of a conversation that began at this time, with what clients have set.
     fn make(
         &self,
         id: &SessionId,
-        source: &Source,
+        agent: &str,
         conversation: &ToolConversation,
         began: Timestamp,
         set: &ClientMetadata,
     ) -> Result<ImportOutcome, ImportError> {
-        let header = header(id, source, conversation, self.home);
-        let agent = agent(source, conversation);
+        let header = header(id, agent, conversation, self.home);
+        let agent = agent_record(agent, conversation);
         let entries: Vec<&NewRecord> = conversation.entries.iter().collect();
         let masking = Redactor::default();
         let redactor = self.redactor.as_ref().or(set.is_masked.then_some(&masking));
@@ -206,7 +211,7 @@ impl<'a> Importer<'a> {
     fn extend(
         &self,
         id: &SessionId,
-        source: &Source,
+        agent: &str,
         conversation: &ToolConversation,
     ) -> Result<(ImportOutcome, bool), ImportError> {
         let mut comparison = Comparison::new(conversation);
@@ -219,7 +224,7 @@ impl<'a> Importer<'a> {
         let is_copy = comparison.is_copy;
         match comparison.into_new() {
             None if is_copy => {
-                let outcome = self.renew(id, source, conversation)?;
+                let outcome = self.renew(id, agent, conversation)?;
                 let keeps_secrets = keeps_secrets && outcome != ImportOutcome::Renewed;
                 return Ok((outcome, keeps_secrets));
             }
@@ -251,7 +256,7 @@ impl<'a> Importer<'a> {
     fn renew(
         &self,
         id: &SessionId,
-        source: &Source,
+        agent: &str,
         conversation: &ToolConversation,
     ) -> Result<ImportOutcome, ImportError> {
         let Some(began) = conversation.entries.first().map(|entry| entry.at) else {
@@ -280,7 +285,7 @@ impl<'a> Importer<'a> {
             return Ok(ImportOutcome::Differs);
         }
         self.catalog.removed(id, before);
-        self.make(id, source, conversation, began, &set)?;
+        self.make(id, agent, conversation, began, &set)?;
         Ok(ImportOutcome::Renewed)
     }
 
@@ -307,24 +312,20 @@ fn payloads<'c>(
     written.collect()
 }
 
-fn header(id: &SessionId, source: &Source, conversation: &ToolConversation, home: &Path) -> Header {
+fn header(id: &SessionId, agent: &str, conversation: &ToolConversation, home: &Path) -> Header {
     Header {
         known_as: Some(conversation.id.clone()),
         workspace: Workspace::at(&folder(conversation, home)),
         engine: Implementation {
-            name: source.agent.to_owned(),
+            name: agent.to_owned(),
             version: None,
         },
         ..Header::new(id, "")
     }
 }
 
-fn agent(source: &Source, conversation: &ToolConversation) -> String {
-    AgentSessionId::of_tool(
-        &conversation.id,
-        source.agent,
-        conversation.model.as_deref(),
-    )
+fn agent_record(agent: &str, conversation: &ToolConversation) -> String {
+    AgentSessionId::of_tool(&conversation.id, agent, conversation.model.as_deref())
 }
 
 /// The records of a session: the one that names its agent, then the history with these payloads, and
@@ -358,11 +359,11 @@ pub(super) fn log(
 ) -> Result<Option<LogReader>, ImportError> {
     let conversation = source.read(found)?;
     let began = conversation.entries.first().map(|entry| entry.at);
-    let (Some(began), Some(id)) = (began, session_id(source, &conversation)) else {
+    let (Some(began), Some(id)) = (began, session_id(source.agent, &conversation)) else {
         return Ok(None);
     };
-    let header = header(&id, source, &conversation, home);
-    let agent = agent(source, &conversation);
+    let header = header(&id, source.agent, &conversation, home);
+    let agent = agent_record(source.agent, &conversation);
     let entries: Vec<&NewRecord> = conversation.entries.iter().collect();
     let payloads = payloads(None, &conversation, &entries);
     let records = records(&entries, &payloads, began, &agent);
@@ -392,9 +393,9 @@ fn of_windows(folder: &str, mounts: &Path) -> Option<String> {
 
 /// The id of the session that a conversation is or becomes. An id that looks like one of ours could
 /// be taken for a session of ours.
-pub(super) fn session_id(source: &Source, conversation: &ToolConversation) -> Option<SessionId> {
+pub(super) fn session_id(agent: &str, conversation: &ToolConversation) -> Option<SessionId> {
     let is_ours = SessionId::parse(&conversation.id).is_some();
-    (!is_ours).then(|| SessionId::of_foreign(source.agent, &conversation.id))
+    (!is_ours).then(|| SessionId::of_foreign(agent, &conversation.id))
 }
 
 /// A conversation beside the log of its session, record by record.

@@ -87,7 +87,7 @@ impl LiveSources {
             }
         };
         let conversation = glance.as_ref().and_then(|glance| {
-            let id = session_id(source, &glance.conversation)?;
+            let id = session_id(source.agent, &glance.conversation)?;
             let summary = summary(source, found, glance, &self.places.home)?;
             Some((id, summary))
         });

@@ -39,6 +39,7 @@ mod vibe;
 mod vscode;
 mod zed;
 mod sought;
+pub mod stream;
 mod subagents;
 mod table;
 mod tool;
