@@ -1,12 +1,15 @@
 //! `rejoin stats`.
 
+use std::error::Error;
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
 use rejoin::engine::known::title;
 use rejoin::export::stats_page;
 use rejoin::history::long_before;
+use rejoin::history::prices::Prices;
 use rejoin::history::stats::{Groups, Numbers, Stats, TurnStats};
 use rejoin::store::StoreError;
 use rejoin::sys::{SessionId, grouped, in_parallel, lock};
@@ -30,7 +33,7 @@ const WIDEST: usize = 120;
 const WIDEST_NAME: usize = 40;
 /// The columns with numbers, and how wide they are with the space before each: the less important
 /// ones are left out first.
-const NUMBERS: [(&str, usize); 4] = [("turns", 8), ("sessions", 9), ("tokens", 9), ("cost", 11)];
+const NUMBERS: [(&str, usize); 4] = [("turns", 8), ("sessions", 9), ("tokens", 9), ("cost", 12)];
 /// The order in which they are shown.
 const ORDER: [usize; 4] = [1, 0, 2, 3];
 /// The least width of names.
@@ -51,6 +54,9 @@ pub(super) struct Args {
     /// Print a JSON object.
     #[arg(long)]
     json: bool,
+    /// Prices of models, in place of those that the program has, for turns without a reported cost.
+    #[arg(long, value_name = "FILE", env = "REJOIN_PRICES")]
+    prices: Option<PathBuf>,
     #[command(flatten)]
     sources: sources::Args,
 }
@@ -76,25 +82,39 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         turns.extend(of_tools);
         unread.extend(more);
     }
-    let stats = Stats::of(turns, &since);
+    let prices = prices(args.prices.as_deref())?;
+    let stats = Stats::of(turns, &since, &prices);
     for failure in &unread {
         report(global, failure);
     }
     if args.open {
         let path = page_file::page("stats.html")?;
         let mut file = PrivateFile::create(&path)?;
-        file.write(&stats_page(&stats.as_json()))?;
+        file.write(&stats_page(&stats.as_json(&prices)))?;
         file.finish()?;
         return show(global, &path, output);
     }
     if args.json {
-        return output.json(&stats.as_json());
+        return output.json(&stats.as_json(&prices));
     }
     if stats.total.turns == 0 {
         context.nothing("there are no turns to count");
         return Ok(());
     }
-    StatsTables::new(output).print(&stats)
+    StatsTables::new(output).print(&stats, &prices)
+}
+
+/// The prices in this file, or those of the program.
+fn prices(path: Option<&Path>) -> Result<Prices, Failure> {
+    let Some(path) = path else {
+        return Ok(Prices::own());
+    };
+    let about = |error: &dyn Error| {
+        let path = path.display();
+        Failure::new(format!("cannot read prices from {path}: {error}"))
+    };
+    let text = std::fs::read(path).map_err(|error| about(&error))?;
+    Prices::parse(&text).map_err(|error| about(&error))
 }
 
 /// The turns of sessions, and those that could not be read.
@@ -168,7 +188,7 @@ impl<'a> StatsTables<'a> {
         Self { output, width }
     }
 
-    fn print(&mut self, stats: &Stats) -> Result<(), Failure> {
+    fn print(&mut self, stats: &Stats, prices: &Prices) -> Result<(), Failure> {
         let total = &stats.total;
         let mut parts = vec![
             count(total.sessions as usize, "session"),
@@ -177,7 +197,15 @@ impl<'a> StatsTables<'a> {
         if let Some(tokens) = total.total_tokens() {
             parts.push(format!("{} tokens", grouped(tokens as usize)));
         }
-        parts.extend((!total.cost.is_empty()).then(|| money(total)));
+        parts.extend((!total.cost.is_empty()).then(|| reported(total)));
+        if total.computed > 0.0 {
+            let (computed, date) = (dollars(total.computed), &prices.date);
+            parts.push(format!("~{computed} by the prices of {date}"));
+        }
+        if total.without_cost > 0 {
+            let turns = count(total.without_cost as usize, "turn");
+            parts.push(format!("{turns} without a known cost"));
+        }
         for line in wrap(&[(STRONG, parts.join(", "))], Some(self.width)) {
             let line = StyledLine::of(line).text(self.output.colour());
             self.output.line(line)?;
@@ -201,7 +229,13 @@ impl<'a> StatsTables<'a> {
             rows.truncate(MOST);
             self.groups(name, &rows, more)?;
         }
-        self.days(&stats.days)
+        self.days(&stats.days)?;
+        if stats.months.len() > 1 {
+            let rows: Vec<_> = stats.months.iter().rev().take(MOST).collect();
+            let more = stats.months.len() - rows.len();
+            self.groups("Month", &rows, more)?;
+        }
+        Ok(())
     }
 
     fn days(&mut self, days: &Groups) -> Result<(), Failure> {
@@ -260,7 +294,10 @@ impl<'a> StatsTables<'a> {
         }
         if more > 0 {
             let what = kind.to_lowercase();
-            let before = if kind == "Day" { "earlier " } else { "more " };
+            let before = match kind {
+                "Day" | "Month" => "earlier ",
+                _ => "more ",
+            };
             self.output
                 .line(format!("and {}", count(more, &format!("{before}{what}"))))?;
         }
@@ -300,8 +337,27 @@ fn short(number: u64) -> String {
     format!("{}.{} {name}", tenths / 10, tenths % 10)
 }
 
-/// Amounts of money, each with its currency.
+/// The cost: what agents reported and what was computed by list prices, marked as such.
 fn money(numbers: &Numbers) -> String {
+    if numbers.computed == 0.0 {
+        return reported(numbers);
+    }
+    let mut others = numbers.clone();
+    let known = others.cost.remove("USD").unwrap_or(0.0);
+    let sum = format!("~{}", dollars(known + numbers.computed));
+    if others.cost.is_empty() {
+        sum
+    } else {
+        format!("{sum}, {}", reported(&others))
+    }
+}
+
+fn dollars(amount: f64) -> String {
+    format!("{amount:.2} USD")
+}
+
+/// The amounts of money that agents reported, each with its currency.
+fn reported(numbers: &Numbers) -> String {
     let amounts = numbers.cost.iter().map(|(currency, amount)| {
         let currency: String = printable(currency).chars().take(8).collect();
         format!("{amount:.2} {currency}")

@@ -17,6 +17,8 @@ interface Group {
   turns: number;
   tokens: number;
   cost: Json[];
+  /** In US dollars, by list prices, of what no agent reported a cost. */
+  computed: number;
 }
 
 type Measure = "turns" | "tokens" | "cost";
@@ -30,13 +32,21 @@ function group(value: Json): Group {
     turns: Number(value["turns"]) || 0,
     tokens: Number(object(value["tokens"])["totalTokens"]) || 0,
     cost: list(value["cost"]),
+    computed: Number(object(value["computedCost"])["amount"]) || 0,
   };
 }
 
-const costOf = ({ cost }: Group) => cost.reduce((sum, { amount }) => sum + (Number(amount) || 0), 0);
+const costOf = ({ cost, computed }: Group) => cost.reduce((sum, { amount }) => sum + (Number(amount) || 0), computed);
 const valueOf = (group: Group, measure: Measure) => (measure === "cost" ? costOf(group) : group[measure]);
-const paid = ({ cost }: Group) =>
-  cost.map(({ amount, currency }) => money(Number(amount) || 0, text(currency))).join(", ") || "\u2013";
+const amounts = (cost: Json[]) => cost.map(({ amount, currency }) => money(Number(amount) || 0, text(currency))).join(", ");
+const paid = ({ cost, computed }: Group) => {
+  if (!computed) return amounts(cost) || "\u2013";
+  const isUsd = ({ currency }: Json) => currency === "USD";
+  const known = cost.filter(isUsd).reduce((sum, { amount }) => sum + (Number(amount) || 0), 0);
+  const sum = `~${money(known + computed, "USD")}`;
+  const others = cost.filter((one) => !isUsd(one));
+  return others.length ? `${sum}, ${amounts(others)}` : sum;
+};
 const some = (n: number) => (n ? grouped(n) : "\u2013");
 const said = (group: Group, measure: Measure) =>
   measure === "cost" ? paid(group) : `${some(group[measure])} ${measure}`;
@@ -51,7 +61,7 @@ function everyDay(days: Group[]): Group[] {
   const count = Math.min(MOST, Math.max(FEWEST, 1 + (end - Date.parse(first.name)) / DAY));
   for (let at = end - (count - 1) * DAY; at <= end; at += DAY) {
     const name = new Date(at).toISOString().slice(0, 10);
-    all.push(known.get(name) ?? { name, sessions: 0, turns: 0, tokens: 0, cost: [] });
+    all.push(known.get(name) ?? { name, sessions: 0, turns: 0, tokens: 0, cost: [], computed: 0 });
   }
   return all;
 }
@@ -104,6 +114,12 @@ function start(): void {
   const groups = (name: string) => list(data[name]).map(group);
   const total = group(object(data["total"]));
   const days = groups("days");
+  const date = text(object(data["prices"])["date"]);
+  const without = Number(object(data["total"])["turnsWithoutCost"]) || 0;
+  const limits = [
+    ...(total.computed ? [` Costs with a ~ are computed by the list prices of ${date}, where no agent reported one.`] : []),
+    ...(without ? [` The cost of ${grouped(without)} turns is not known.`] : []),
+  ];
   const shown = h("div", {});
   const switches = MEASURES.map(([measure, name]) => {
     const choice = h("button", { type: "button", class: "choice", "aria-pressed": "false" }, name);
@@ -131,7 +147,7 @@ function start(): void {
         h("dl", { class: "totals" }, ...facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))))),
       h("div", { class: "choices", role: "group", "aria-label": "What the bars show" }, ...switches),
       shown,
-      h("footer", { class: "foot" }, "Written by rejoin. Tokens and cost are those that agents report; many report none.")),
+      h("footer", { class: "foot" }, "Written by rejoin. Tokens and cost are those that agents report; many report none.", ...limits)),
   );
   show("turns");
 }

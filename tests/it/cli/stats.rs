@@ -98,6 +98,70 @@ fn turns_belong_to_the_agent_and_the_model_that_answered() {
     assert_eq!(days, 4);
 }
 
+#[expect(clippy::disallowed_methods, reason = "a table of prices is no store")]
+#[test]
+fn costs_that_nobody_reported_are_computed_and_marked() {
+    let root = TempDir::new().expect("folders can be made");
+    let prompt = json!({ "prompt": [{ "type": "text", "text": "x" }] });
+    let agent = |model: &str| {
+        let models = json!({ "currentModelId": model, "availableModels": [] });
+        json!({ "id": "a", "agent": { "name": "ada" }, "how": "new", "answer": { "models": models } })
+    };
+    let end = |total: u64| {
+        let usage = json!({
+            "totalTokens": total, "inputTokens": 1_000_000, "outputTokens": 200_000,
+            "thoughtTokens": 300_000, "cachedReadTokens": 5_000_000, "cachedWriteTokens": 100_000,
+        });
+        json!({ "stopReason": "end_turn", "usage": usage })
+    };
+    let ids = ["msg_1", "msg_2", "msg_3"].map(Some);
+    log(
+        root.path(),
+        &[
+            (Kind::AgentSessionId, None, agent("maker/big-20260101")),
+            (Kind::Prompt, ids[0], prompt.clone()),
+            (Kind::End, None, end(6_600_000)),
+            (Kind::AgentSessionId, None, agent("nobody-knows")),
+            (Kind::Prompt, ids[1], prompt.clone()),
+            (Kind::End, None, end(6_600_000)),
+            (Kind::Prompt, ids[2], prompt),
+            (Kind::End, None, json!({ "stopReason": "end_turn" })),
+        ],
+    );
+    let prices = root.path().join("prices.json");
+    let table = r#"{"from":"a test","date":"2026-02-03","models":{"big":[3,15,0.3,3.75]}}"#;
+    std::fs::write(&prices, table).expect("the folder is there");
+    let prices = ["--prices", prices.to_str().expect("it is text")];
+    let counted = stats(root.path(), &prices);
+    // 3 for what was given, 7.50 for what was said and thought, 1.50 from the cache, 0.375 for it.
+    let amount = counted["total"]["computedCost"]["amount"].as_f64();
+    assert!(
+        (amount.expect("it is a number") - 12.375).abs() < 1e-9,
+        "{counted}"
+    );
+    assert_eq!(counted["total"]["turnsWithoutCost"], 2);
+    assert_eq!(counted["total"]["cost"], json!([]));
+    assert_eq!(
+        counted["prices"],
+        json!({ "from": "a test", "date": "2026-02-03" })
+    );
+    assert_eq!(counted["months"].as_array().map(Vec::len), Some(1));
+    let shown = runs(root.path(), &[&["stats"], &prices[..]].concat());
+    let expected = "1 session, 3 turns, 13,200,000 tokens, ~12.38 USD by the prices of 2026-02-03, 2\n\
+                    turns without a known cost\n";
+    assert!(shown.starts_with(expected), "{shown}");
+    assert!(
+        shown.contains("ada          1       3   13.2 M  ~12.38 USD"),
+        "{shown}"
+    );
+    fails(
+        root.path(),
+        &["stats", "--prices", "nowhere"],
+        1,
+        "cannot read prices from nowhere",
+    );
+}
+
 #[test]
 fn only_the_last_days_are_counted() {
     let root = store();
@@ -116,10 +180,10 @@ fn a_table_has_bars_and_fits_without_a_terminal() {
     assert_eq!(
         lines[2..6],
         [
-            "Agent  sessions   turns   tokens       cost",
-            "ada           1       2    1.2 k   2.25 USD  ██████████████████████████████████",
-            "bob           1       1       30   0.25 USD  █████████████████",
-            "rejoin        1       1        –          –  █████████████████",
+            "Agent  sessions   turns   tokens        cost",
+            "ada           1       2    1.2 k    2.25 USD  █████████████████████████████████",
+            "bob           1       1       30    0.25 USD  ████████████████▌",
+            "rejoin        1       1        –           –  ████████████████▌",
         ],
         "{shown}"
     );

@@ -8,6 +8,7 @@ pub mod metadata;
 pub mod retention;
 pub mod entry;
 pub mod query;
+pub mod prices;
 pub mod stats;
 pub mod turns;
 

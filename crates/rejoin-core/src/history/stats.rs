@@ -7,12 +7,14 @@ use serde_json::{Value, json};
 
 use crate::json;
 use crate::protocol::UpdateKind;
-use crate::record::activity::cost_at_end;
+use crate::record::activity::{cost_at_end, model_at_end};
 use crate::record::header::{Implementation, Workspace};
 use crate::record::{Activity, Kind, OpenTurns, Record, snapshot_of};
 use crate::sources::UNNAMED;
 use crate::store::{LogReader, StoreError};
 use crate::sys::Timestamp;
+
+use super::prices::{BilledTokens, Prices};
 
 /// The name of an answering agent whose name is not known.
 const UNKNOWN: &str = "unknown";
@@ -29,6 +31,13 @@ pub struct Numbers {
     pub tokens: BTreeMap<String, u64>,
     /// The cost that agents reported, by currency.
     pub cost: BTreeMap<String, f64>,
+    /// The cost of turns of which no agent reported any, by list prices, in US dollars.
+    #[serde(skip)]
+    pub computed: f64,
+    /// The turns of which no agent reported a cost and whose model has no known price, or whose tokens are
+    /// not known.
+    #[serde(skip)]
+    pub without_cost: u64,
 }
 
 impl Numbers {
@@ -58,6 +67,41 @@ impl Numbers {
         for (currency, amount) in &other.cost {
             *self.cost.entry(currency.clone()).or_default() += amount;
         }
+        self.computed += other.computed;
+        self.without_cost += other.without_cost;
+    }
+
+    /// The tokens as they are billed; none if no agent reported any.
+    fn billed(&self) -> Option<BilledTokens> {
+        let total = self.total_tokens()?;
+        let of = |name: &str| self.tokens.get(name).copied().unwrap_or(0);
+        let [input, output, thought, cached_read, cached_write] = [
+            "inputTokens",
+            "outputTokens",
+            "thoughtTokens",
+            "cachedReadTokens",
+            "cachedWriteTokens",
+        ]
+        .map(of);
+        // Some agents count thoughts as a part of the output, and all that was cached as a part of the
+        // input.
+        let cached = cached_read.saturating_add(cached_write);
+        let sum = input.saturating_add(output);
+        let (input, output) = if total == sum && cached + thought > 0 {
+            (input.saturating_sub(cached), output)
+        } else if total == sum.saturating_add(cached) {
+            (input, output)
+        } else if total == sum.saturating_add(thought) {
+            (input.saturating_sub(cached), output.saturating_add(thought))
+        } else {
+            (input, output.saturating_add(thought))
+        };
+        Some(BilledTokens {
+            input,
+            output,
+            cached_read,
+            cached_write,
+        })
     }
 
     fn usage(&mut self, usage: &str) {
@@ -78,6 +122,8 @@ impl Numbers {
             "turns": self.turns,
             "tokens": self.tokens,
             "cost": cost.collect::<Vec<_>>(),
+            "computedCost": { "amount": self.computed, "currency": "USD" },
+            "turnsWithoutCost": self.without_cost,
         })
     }
 }
@@ -98,13 +144,15 @@ pub struct Stats {
     pub folders: Groups,
     /// By the local day, such as `2026-11-23`.
     pub days: Groups,
+    /// By the local month, such as `2026-11`.
+    pub months: Groups,
 }
 
 impl Stats {
     /// The statistics of sessions, from their turns that began at this time or later. A turn that
     /// several of them have, as a fork has those of its source, is one of the session that began
     /// first.
-    pub fn of(mut sessions: Vec<Vec<TurnStats>>, since: &str) -> Self {
+    pub fn of(mut sessions: Vec<Vec<TurnStats>>, since: &str, prices: &Prices) -> Self {
         sessions.retain(|turns| !turns.is_empty());
         sessions.sort_by(|one, other| one[0].at.cmp(&other[0].at));
         let mut stats = Self::default();
@@ -114,7 +162,7 @@ impl Stats {
             for turn in turns {
                 let is_own = *known.entry(turn.copies).or_insert(number) == number;
                 if is_own && turn.at.as_str() >= since {
-                    own.count(turn);
+                    own.count(turn, prices);
                 }
             }
             stats.add(own);
@@ -123,18 +171,21 @@ impl Stats {
     }
 
     /// Adds the numbers of a turn of the only session to each of its groups.
-    fn count(&mut self, turn: &TurnStats) {
+    fn count(&mut self, turn: &TurnStats, prices: &Prices) {
         let day = Timestamp::parse(&turn.at).map(Timestamp::local_day);
         let day = day.unwrap_or_default();
+        let month = day.get(..7).unwrap_or_default().to_owned();
         let groups = [
             (&mut self.agents, &turn.agent),
             (&mut self.models, &turn.model),
             (&mut self.folders, &turn.folder),
             (&mut self.days, &day),
+            (&mut self.months, &month),
         ];
+        let of_turn = turn.priced(prices);
         let groups = groups.map(|(groups, name)| groups.entry(name.clone()).or_default());
         for numbers in [&mut self.total].into_iter().chain(groups) {
-            numbers.add(&turn.numbers);
+            numbers.add(&of_turn);
             numbers.sessions = 1;
         }
     }
@@ -147,6 +198,7 @@ impl Stats {
             (&mut self.models, other.models),
             (&mut self.folders, other.folders),
             (&mut self.days, other.days),
+            (&mut self.months, other.months),
         ] {
             for (name, numbers) in from {
                 to.entry(name).or_default().add(&numbers);
@@ -154,8 +206,8 @@ impl Stats {
         }
     }
 
-    /// The statistics as JSON, as `docs/stats.md` describes them.
-    pub fn as_json(&self) -> Value {
+    /// The statistics as JSON, as `docs/stats.md` describes them, with where the prices are from.
+    pub fn as_json(&self, prices: &Prices) -> Value {
         let groups = |groups: &Groups| {
             let groups = groups.iter().map(|(name, numbers)| {
                 let mut group = numbers.as_json();
@@ -170,6 +222,8 @@ impl Stats {
             "models": groups(&self.models),
             "folders": groups(&self.folders),
             "days": groups(&self.days),
+            "months": groups(&self.months),
+            "prices": { "from": prices.from, "date": prices.date },
         })
     }
 }
@@ -188,6 +242,20 @@ pub struct TurnStats {
 }
 
 impl TurnStats {
+    /// The numbers of the turn, with its cost by these prices if its agent reported none. The built-in
+    /// engine costs nothing.
+    fn priced(&self, prices: &Prices) -> Numbers {
+        let mut numbers = self.numbers.clone();
+        if numbers.cost.is_empty() && self.agent != crate::NAME {
+            let tokens = numbers.billed();
+            match tokens.and_then(|tokens| prices.cost(&self.model, tokens)) {
+                Some(cost) => numbers.computed = cost,
+                None => numbers.without_cost = 1,
+            }
+        }
+        numbers
+    }
+
     /// The turns of a session, from its log.
     pub fn all(reader: &mut LogReader) -> Result<Vec<Self>, StoreError> {
         let mut session = SessionFold::new(reader);
@@ -298,10 +366,14 @@ impl SessionFold {
             self.add_cost(cost);
         }
         let ended = self.open.end(id);
-        if let Some(turn) = ended.last().and_then(|turn| self.turns.get_mut(*turn))
-            && let Some(usage) = json::text_member(payload, "usage")
-        {
+        let Some(turn) = ended.last().and_then(|turn| self.turns.get_mut(*turn)) else {
+            return;
+        };
+        if let Some(usage) = json::text_member(payload, "usage") {
             turn.numbers.usage(usage);
+        }
+        if let Some(model) = model_at_end(payload) {
+            turn.model = model;
         }
     }
 

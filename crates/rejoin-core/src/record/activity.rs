@@ -124,6 +124,13 @@ pub fn cost_at_end(end: &str) -> Option<&str> {
     path.try_fold(end, json::text_member)
 }
 
+/// The model that answered a turn, at its end: known of imported conversations in which several did.
+pub fn model_at_end(end: &str) -> Option<String> {
+    let mut path = ["_meta", "rejoin"].into_iter();
+    let own = path.try_fold(end, json::text_member)?;
+    json::string_member(own, "model")
+}
+
 /// The current model in an answer that opens a session, in a snapshot of the options, or in our own
 /// record of a chosen model.
 fn model(object: &str) -> Option<String> {

@@ -14,7 +14,7 @@ use crate::sys::{Timestamp, path};
 use super::content;
 use super::damage::DamagedPlace;
 use super::unknown::UnknownKinds;
-use super::usage::{Ledger, Spent};
+use super::usage::{self, Ledger, Spent};
 
 /// A conversation of another tool. Without entries, the file did not have one, or only a part of
 /// another one.
@@ -207,6 +207,8 @@ struct EndedTurn {
     spent: BTreeMap<String, Spent>,
     /// See [`Ledger::total`].
     total: Option<f64>,
+    /// The model that answered last in it or before it.
+    model: Option<String>,
 }
 
 impl ConversationBuilder {
@@ -557,6 +559,7 @@ impl ConversationBuilder {
             open: std::mem::take(&mut self.open),
             spent,
             total,
+            model: self.state.model.clone(),
         });
     }
 
@@ -577,9 +580,17 @@ impl ConversationBuilder {
     /// Writes the ends of all turns. Returns what they have cost.
     fn end_all(&mut self) -> Spent {
         self.end_turn();
-        let ended = std::mem::take(&mut self.ended);
+        let mut ended = std::mem::take(&mut self.ended);
         let entries = std::mem::take(&mut self.entries);
         self.entries.reserve(entries.len() + ended.len());
+        // The only model of a conversation is known from its state.
+        let mut models = ended.iter().filter_map(|turn| turn.model.as_deref());
+        let first = models.next();
+        if models.all(|model| Some(model) == first) {
+            for turn in &mut ended {
+                turn.model = None;
+            }
+        }
         let mut ended = ended.into_iter().peekable();
         let mut sum = Spent::default();
         for (at, entry) in entries.into_iter().enumerate() {
@@ -611,7 +622,10 @@ impl ConversationBuilder {
         }
         if turn.has_prompt {
             let end = if turn.cancelled { CANCELLED } else { END };
-            let end = self.spent.end(&turn.spent, turn.total, end);
+            let mut end = self.spent.end(&turn.spent, turn.total, end);
+            if let Some(model) = turn.model {
+                end = usage::with_model(&end, model);
+            }
             self.push(turn.at, Kind::End, None, end);
         }
     }

@@ -140,6 +140,13 @@ impl Ledger {
     }
 }
 
+/// The end of a turn with the model that answered it.
+pub(super) fn with_model(end: &str, model: String) -> String {
+    let mut end: Value = serde_json::from_str(end).unwrap_or_default();
+    end["_meta"]["rejoin"]["model"] = model.into();
+    end.to_string()
+}
+
 /// Adds what a subagent has cost to the end of the turn that has the entry at `place`, or of the
 /// last turn.
 pub(super) fn add_to_turn(entries: &mut [NewRecord], place: usize, spent: &Spent) {
