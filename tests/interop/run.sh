@@ -70,7 +70,7 @@ install
 if [[ $what == install ]]; then exit; fi
 node=$(find_node)
 if (($# == 0)); then
-    set -- harness checklist sdk_restart sdk_v2 sdk_sessions recorded python_sdk acpx shared mcp recall power_cut \
+    set -- harness checklist sdk_restart sdk_v2 sdk_sessions recorded python_sdk acpx shared mcp recall ccusage power_cut \
         wrapped:checklist wrapped:sdk_restart wrapped:sdk_sessions wrapped:recorded wrapped:python_sdk wrapped:acpx
 fi
 scratch=$(mktemp -d)
