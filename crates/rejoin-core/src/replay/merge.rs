@@ -17,7 +17,7 @@ use super::held_line::append;
 /// The maximum length of a chunk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChunkLimits {
-    /// Bytes of escaped text of a chunk that was joined from several.
+    /// Bytes of escaped text of a chunk that was joined from several that are not longer than this.
     pub(super) joined: usize,
     /// Bytes of escaped text.
     pub(super) text: usize,
@@ -110,7 +110,13 @@ impl PendingChunk {
 
     fn append(&mut self, text: &[u8], limits: ChunkLimits) -> bool {
         let line = self.line.len() + text.len() + self.rest.len() + TAIL.len();
-        let fits = self.line.len() - self.text + text.len() <= limits.joined && line <= limits.line;
+        // A long chunk needs long buffers in any case.
+        let most = if text.len() > limits.joined {
+            limits.text
+        } else {
+            limits.joined
+        };
+        let fits = self.line.len() - self.text + text.len() <= most && line <= limits.line;
         let fuses = split::begins_with_low_surrogate(text)
             && split::ends_in_high_surrogate(&self.line[self.text..]);
         if fits && !fuses {

@@ -61,8 +61,8 @@ use version_2::Version2;
 /// If what surrounds a text is longer than this, it is not repeated with each small part of the
 /// text.
 const REPEATED: usize = 64 * 1024;
-/// Chunks are joined up to this many bytes of (escaped) text. A longer line makes a replay no faster,
-/// and each of the buffers between the log and the client would be as long.
+/// Chunks that are not longer are joined up to this many bytes of (escaped) text. A longer line makes a
+/// replay no faster, and each of the buffers between the log and the client would be as long.
 const JOINED: usize = 128 * 1024;
 /// The minimum for the line limit: an envelope and a note about the cut must fit.
 const SHORTEST_LINE: usize = 2048;

@@ -211,16 +211,21 @@ fn joined_text_ends_at_the_limit() {
 }
 
 #[test]
-fn long_chunks_are_neither_joined_nor_parted() {
+fn short_chunks_make_no_long_lines() {
     let long = "x".repeat(JOINED + 1);
     let half = "y".repeat(JOINED / 2);
     let items = [
+        chunk("m", &long),
         chunk("m", &long),
         chunk("m", &half),
         chunk("m", &half),
         chunk("m", "z"),
     ];
-    let parts = [(0, &long), (1, &half.repeat(2)), (3, &"z".to_owned())];
+    let parts = [
+        (0, &long.repeat(2)),
+        (2, &half.repeat(2)),
+        (4, &"z".to_owned()),
+    ];
     let expected: String = parts
         .iter()
         .map(|(seq, part)| line(*seq, 0, &text("m", part)))
