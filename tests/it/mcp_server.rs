@@ -268,6 +268,44 @@ fn all_folders_are_shown_only_if_that_is_asked_for() {
 }
 
 #[test]
+fn other_worktrees_of_the_repository_are_shown_and_other_folders_are_not() {
+    let root = TempDir::new().unwrap();
+    let store = root.path();
+    let place = store.canonicalize().unwrap();
+    let write = |path: &str, text: &str| {
+        let path = place.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    let folder = |name: &str| place.join(name).to_str().unwrap().to_owned();
+    write("main/.git/HEAD", "ref: refs/heads/main\n");
+    let linked = folder("two/.git");
+    write("main/.git/worktrees/two/gitdir", &format!("{linked}\n"));
+    write("main/.git/worktrees/two/commondir", "../..\n");
+    let git = folder("main/.git/worktrees/two");
+    write("two/.git", &format!("gitdir: {git}\n"));
+    let fixed = |folder: &str| session(store, folder, &turn("Fix the kiosk", "", "Fixed."));
+    let there = fixed(&folder("two"));
+    let here = fixed(&folder("main"));
+    let other = fixed(&folder("other"));
+    let client = Client::start(store, &["--cwd", &folder("main")]);
+    let (text, object) = client.answer("list", json!({}));
+    assert_eq!(object["total"], 2, "{text}");
+    assert!(
+        text.contains(&here) && text.contains(&there) && !text.contains(&other),
+        "{text}"
+    );
+    let (text, object) = client.answer("list", json!({ "folder": folder("two") }));
+    assert_eq!(object["total"], 1, "{text}");
+    let (text, _) = client.answer("search", json!({ "words": "kiosk" }));
+    assert!(text.contains(&there) && !text.contains(&other), "{text}");
+    let (text, _) = client.answer("read", json!({ "session": there }));
+    assert!(text.contains("Fix the kiosk"), "{text}");
+    let refused = client.refusal("read", json!({ "session": other }));
+    assert!(refused.contains("not shown here"), "{refused}");
+}
+
+#[test]
 fn a_client_without_a_handshake_is_served() {
     let root = TempDir::new().unwrap();
     let store = root.path();

@@ -20,7 +20,7 @@ pub(super) struct ListArguments {
 }
 
 pub(super) fn call(sessions: &Sessions, arguments: ListArguments) -> Result<ToolAnswer, Refused> {
-    let filter = sessions.scope.filter(arguments.folder.as_deref())?;
+    let filter = sessions.filter(arguments.folder.as_deref())?;
     let limit = arguments.limit.unwrap_or(LIMIT).clamp(1, MOST);
     let page = if sessions.exist()? {
         sessions.scan()?;

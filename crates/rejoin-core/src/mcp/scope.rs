@@ -1,17 +1,20 @@
 //! Which sessions the tools may show.
 
 use std::error::Error;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::index::Archived;
 use crate::index::{Catalog, Filter, Summary};
 use crate::sources::LiveSources;
 use crate::store::{LogReader, Store, StoreError};
+use crate::sys::worktrees::counterparts;
 use crate::sys::{SessionId, path, with_causes};
 
 use super::answer::Refused;
 
-/// The sessions that may be shown: those of one working directory, or all.
+/// The sessions that may be shown: those of one working directory and its counterparts in other
+/// worktrees of its repository, or all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope(Option<String>);
 
@@ -19,7 +22,7 @@ impl Scope {
     /// The sessions of all working directories.
     pub const ALL: Self = Self(None);
 
-    /// The sessions with exactly this working directory.
+    /// The sessions with this working directory, or the same one in another worktree.
     pub fn folder(folder: &str) -> Self {
         Self(Some(path::normalize(folder)))
     }
@@ -27,22 +30,6 @@ impl Scope {
     /// The working directory.
     pub(super) fn name(&self) -> Option<&str> {
         self.0.as_deref()
-    }
-
-    /// The sessions that a list is about, if they may be shown. Without a folder that is all of
-    /// them.
-    pub(super) fn filter(&self, folder: Option<&str>) -> Result<Filter, Refused> {
-        let folder = folder.map(path::normalize);
-        let cwd = match (&self.0, folder) {
-            (Some(own), Some(asked)) if *own != asked => return Err(self.refuse(&asked)),
-            (Some(own), _) => Some(own.clone()),
-            (None, asked) => asked,
-        };
-        Ok(Filter {
-            cwd,
-            archived: Archived::Include,
-            ..Filter::default()
-        })
     }
 
     fn refuse(&self, folder: &str) -> Refused {
@@ -79,6 +66,35 @@ impl Sessions {
         }
         let exists = self.store.is_there();
         exists.map_err(|error| Refused(format!("cannot read the store: {error}")))
+    }
+
+    /// The sessions that a list is about, if they may be shown. Without a folder that is all of
+    /// them.
+    pub(super) fn filter(&self, folder: Option<&str>) -> Result<Filter, Refused> {
+        let folder = folder.map(path::normalize);
+        let (cwd, worktrees) = match (self.scope.name(), folder) {
+            (Some(own), None) => (Some(own.to_owned()), Some(self.worktrees(own))),
+            (Some(own), Some(asked)) if !self.is_shown(own, &asked) => {
+                return Err(self.scope.refuse(&asked));
+            }
+            (_, asked) => (asked, None),
+        };
+        Ok(Filter {
+            cwd,
+            worktrees,
+            archived: Archived::Include,
+            ..Filter::default()
+        })
+    }
+
+    /// Whether sessions in this folder are shown beside those in `own`.
+    fn is_shown(&self, own: &str, folder: &str) -> bool {
+        own == folder || self.worktrees(own).iter().any(|other| other == folder)
+    }
+
+    /// The counterparts of a folder in the worktrees that its repository has now.
+    fn worktrees(&self, folder: &str) -> Vec<String> {
+        counterparts(&*self.store.sys().disk, Path::new(folder))
     }
 
     /// Brings the conversations of other tools up to date.
@@ -167,7 +183,7 @@ impl Sessions {
             None => self.summary_of_tool(&id)?.ok_or_else(unknown)?,
         };
         match &self.scope.0 {
-            Some(own) if *own != summary.cwd => Err(self.scope.refuse(&summary.cwd)),
+            Some(own) if !self.is_shown(own, &summary.cwd) => Err(self.scope.refuse(&summary.cwd)),
             _ => Ok((id, summary)),
         }
     }

@@ -32,7 +32,7 @@ pub(super) fn call(
     let cursor = arguments.cursor.as_deref();
     let find = |words: &str| {
         let mut query = query(words)?;
-        query.sessions = sessions.scope.filter(arguments.folder.as_deref())?;
+        query.sessions = sessions.filter(arguments.folder.as_deref())?;
         query.limit = arguments.limit.unwrap_or(LIMIT).clamp(1, MOST);
         find(sessions, &query, cursor, cancelled)
     };
