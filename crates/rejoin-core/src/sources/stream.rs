@@ -120,7 +120,7 @@ struct Announced {
 
 /// A request that waits for its answer.
 #[derive(Debug)]
-enum Asked {
+enum StreamRequest {
     /// A prompt in this session.
     Prompt(String),
     /// A new session in this folder.
@@ -136,7 +136,7 @@ struct StreamReader<'a> {
     /// The ids of the sessions, in the order in which they came.
     order: Vec<String>,
     announced: BTreeMap<String, Announced>,
-    asked: HashMap<String, Asked>,
+    asked: HashMap<String, StreamRequest>,
     /// The name of the agent in its answer to `initialize`.
     agent: Option<String>,
     unknown: UnknownKinds,
@@ -230,7 +230,7 @@ impl StreamReader<'_> {
         }
         session.asked = blocks;
         self.asked
-            .insert(message["id"].to_string(), Asked::Prompt(id));
+            .insert(message["id"].to_string(), StreamRequest::Prompt(id));
     }
 
     fn opened(&mut self, message: &Value) {
@@ -240,7 +240,7 @@ impl StreamReader<'_> {
             self.session(id).is_in(cwd.clone());
         }
         self.asked
-            .insert(message["id"].to_string(), Asked::Session(cwd));
+            .insert(message["id"].to_string(), StreamRequest::Session(cwd));
     }
 
     /// An answer to a request.
@@ -250,7 +250,7 @@ impl StreamReader<'_> {
             self.agent = Some(name.to_owned());
         }
         match self.asked.remove(&message["id"].to_string()) {
-            Some(Asked::Prompt(id)) => {
+            Some(StreamRequest::Prompt(id)) => {
                 let at = self.at(&id, at);
                 let session = self.session(&id);
                 session.asked.clear();
@@ -269,7 +269,7 @@ impl StreamReader<'_> {
                     session.updates.builder.error(at, None, error);
                 }
             }
-            Some(Asked::Session(cwd)) => {
+            Some(StreamRequest::Session(cwd)) => {
                 if let Some(id) = result["sessionId"].as_str() {
                     self.session(id).is_in(cwd);
                 }
