@@ -53,4 +53,6 @@ mod unread;
 #[cfg(test)]
 mod doctor;
 #[cfg(test)]
+mod notify;
+#[cfg(test)]
 mod setup;

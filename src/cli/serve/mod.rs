@@ -5,6 +5,7 @@ pub(super) mod guard;
 mod keep;
 mod lend;
 pub(super) mod mcp;
+mod notify;
 mod options;
 pub(super) mod proxy;
 pub(super) mod wrap;
@@ -90,6 +91,8 @@ pub(super) struct Args {
     /// long, or never with `none`.
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "8h")]
     keep: Option<Timeout>,
+    #[command(flatten)]
+    notify: notify::Args,
     /// Maximum length of a line of input.
     #[arg(long, value_name = "SIZE", default_value = "32M", value_parser = line_limit)]
     max_line: usize,
@@ -193,6 +196,7 @@ pub(super) fn on(
         line_limit: args.line_limit(),
         client_timeout: args.client_timeout.0,
         unstable: args.unstable,
+        notify: args.notify.options(global)?,
         expire_after: args.expire_after.map(|days| DAY * days),
     };
     raise_limit();

@@ -92,7 +92,7 @@ impl Decision {
 
 impl PermissionRequest {
     /// Reads an `ask` record; none if it is about something else.
-    fn of(record: &Record<'_>, turn: u64) -> Option<Self> {
+    pub fn of(record: &Record<'_>, turn: u64) -> Option<Self> {
         let payload = record.payload;
         if json::string_member(payload, "method").as_deref() != Some(REQUEST_PERMISSION) {
             return None;

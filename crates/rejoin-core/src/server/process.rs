@@ -14,7 +14,9 @@ use crate::engine::Engine;
 use crate::engine::upstream::Patience;
 use crate::index::Catalog;
 use crate::protocol::ProtocolVersion;
-use crate::session::{Busy, BusyGuard, ConnectionRole, Deps, Growth, Library, Owners, Registry};
+use crate::session::{
+    Busy, BusyGuard, ConnectionRole, Deps, Growth, Library, Notifier, Owners, Registry,
+};
 use crate::store::{Store, place};
 use crate::sys::output::LineOutput;
 use crate::sys::{SessionId, Sys, lock};
@@ -123,6 +125,7 @@ impl Process {
             catalog,
             tools: tools.clone().map(|tools| tools as _),
             expire_after: options.expire_after,
+            notifier: options.notify.clone().map(Notifier::new),
             growth: Growth::default(),
             owners: Arc::default(),
             closed: Mutex::default(),

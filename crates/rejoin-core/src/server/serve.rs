@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::engine::upstream::Patience;
-use crate::session::{ConnectionRole, ReplayPolicy};
+use crate::session::{ConnectionRole, NotifyOptions, ReplayPolicy};
 use crate::sources::LiveSources;
 use crate::store::Durability;
 use crate::sys::Sys;
@@ -56,6 +56,8 @@ pub struct Options {
     pub client_timeout: Option<Duration>,
     /// Whether to serve methods that the protocol calls unstable.
     pub unstable: bool,
+    /// When and how the user is notified of what sessions do while no client is active; `None` if not.
+    pub notify: Option<NotifyOptions>,
 }
 
 impl Default for Options {
@@ -70,6 +72,7 @@ impl Default for Options {
             line_limit: LINE_LIMIT,
             client_timeout: Some(CLIENT_TIMEOUT),
             unstable: false,
+            notify: None,
         }
     }
 }

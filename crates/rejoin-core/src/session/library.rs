@@ -15,6 +15,7 @@ use crate::sys::{SessionId, Sys, blocking, lock};
 
 use super::front::growth::Growth;
 use super::link::Owners;
+use super::notifier::Notifier;
 use super::outcome::Refusal;
 
 /// How many closed sessions without a log are remembered.
@@ -34,6 +35,8 @@ pub struct Library {
     pub tools: Option<Arc<dyn ListedTools>>,
     /// After how long without a prompt sessions expire; `None` if they never do.
     pub expire_after: Option<Duration>,
+    /// Notifies the user of what sessions do while no client is active, if that is wanted.
+    pub notifier: Option<Arc<Notifier>>,
     /// Notifies of sessions that other processes write to.
     pub growth: Growth,
     /// The sessions that are open here, for clients elsewhere.

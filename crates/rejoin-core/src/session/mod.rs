@@ -4,6 +4,7 @@
 pub mod effect;
 pub mod link;
 pub mod machine;
+mod notifier;
 pub mod outcome;
 pub mod phase;
 pub mod registry;
@@ -23,6 +24,7 @@ use std::time::Duration;
 pub use front::growth::Growth;
 pub use library::{Library, ListedTools};
 pub use link::Owners;
+pub use notifier::{NoticeWay, Notifier, NotifyOptions};
 pub use outcome::{Done, Elsewhere, Refusal};
 pub use phase::Phase;
 pub use registry::Registry;

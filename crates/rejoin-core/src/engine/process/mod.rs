@@ -13,4 +13,5 @@ pub use launch::Launch;
 
 pub(super) use child::Child;
 pub(in crate::engine) use output::{ProcessInput, ProcessOutput};
-pub(in crate::engine) use shell::{Shell, shell};
+pub(in crate::engine) use shell::Shell;
+pub(crate) use shell::{run_notice, shell};

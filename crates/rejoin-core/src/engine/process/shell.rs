@@ -1,6 +1,7 @@
 //! A shell command: starts it, keeps the end of its output, ends it with all its children.
 
-use std::io::{self, PipeReader, Read};
+use std::ffi::OsString;
+use std::io::{self, PipeReader, Read, Write};
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
@@ -80,7 +81,7 @@ impl Shell {
 }
 
 /// The program and arguments that run a command in the system's shell.
-pub(in crate::engine) fn shell(command: &str) -> (&'static str, [&str; 2]) {
+pub(crate) fn shell(command: &str) -> (&'static str, [&str; 2]) {
     if cfg!(windows) {
         ("cmd", ["/C", command])
     } else {
@@ -179,6 +180,100 @@ impl TailBuffer {
             String::from_utf8_lossy(&self.kept[from..]).into_owned(),
             cut,
         )
+    }
+}
+
+/// How long a program that notifies the user may take; nothing waits for it.
+const NOTICE: Duration = Duration::from_secs(30);
+
+/// Runs a program that notifies the user of something until it has ended: it gets a text on stdin, and
+/// its output is discarded. It is ended with all its children if it takes too long; then the result is false. If the result is
+/// dropped before, the program is killed.
+pub(crate) async fn run_notice(
+    launch: &Launch,
+    program: &[OsString],
+    input: String,
+) -> io::Result<bool> {
+    run_within(NOTICE, launch, program, input).await
+}
+
+async fn run_within(
+    limit: Duration,
+    launch: &Launch,
+    program: &[OsString],
+    input: String,
+) -> io::Result<bool> {
+    let Some((name, arguments)) = program.split_first() else {
+        return Ok(true);
+    };
+    let mut command = launch.command(name);
+    command.args(arguments).stdin(Stdio::piped());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut process = spawn(&mut command)?;
+    let stdin = process.stdin.take();
+    let write = move || {
+        // Programs need not read it.
+        if let Some(mut stdin) = stdin {
+            stdin.write_all(input.as_bytes()).ok();
+        }
+    };
+    let group = Group::new(process, None, |_| (), write)?;
+    let has_ended = group.ends_within(limit).await;
+    group.kill();
+    Ok(has_ended)
+}
+
+#[cfg(all(test, unix))]
+mod notice_tests {
+    use super::*;
+
+    fn shell(script: &str) -> Vec<OsString> {
+        ["/bin/sh", "-c", script].map(OsString::from).into()
+    }
+
+    #[tokio::test]
+    async fn a_program_that_hangs_is_ended_with_its_children() {
+        let folder = tempfile::tempdir().unwrap();
+        let pid = folder.path().join("pid");
+        let script = format!(
+            "sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; wait",
+            pid.display()
+        );
+        let limit = Duration::from_millis(400);
+        let launch = Launch::default();
+        // Its input is longer than a pipe, and is never read.
+        let input = "x".repeat(1 << 20);
+        let run = run_within(limit, &launch, &shell(&script), input).await;
+        assert!(!run.unwrap());
+        // A machine that is busy may not have come so far.
+        if let Ok(pid) = std::fs::read_to_string(pid) {
+            let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+            let is_there = || rustix::process::test_kill_process(pid).is_ok();
+            while is_there() {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn what_floods_and_what_fails_just_ends() {
+        let launch = Launch::default();
+        for script in [
+            "head -c 30000000 /dev/zero; head -c 30000000 /dev/zero >&2",
+            "exit 3",
+            "kill -9 $$",
+        ] {
+            let run = run_notice(&launch, &shell(script), "{}".to_owned()).await;
+            assert!(run.unwrap(), "{script}");
+        }
+        let none = [OsString::from("/no/such/program")];
+        run_notice(&launch, &none, String::new()).await.unwrap_err();
+        let read = shell("read -r line; test \"$line\" = '{\"a\":1}'");
+        assert!(
+            run_notice(&launch, &read, "{\"a\":1}\n".to_owned())
+                .await
+                .unwrap()
+        );
     }
 }
 

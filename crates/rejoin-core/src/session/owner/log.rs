@@ -7,7 +7,8 @@ use crate::json;
 use crate::protocol::meta::CLIENT;
 use crate::record::metadata::{MetadataChange, system_prompt_record};
 use crate::record::open_turns::is_interrupted;
-use crate::record::{AgentSessionId, Kind, snapshot_of};
+use crate::record::{AgentSessionId, Kind, Record, snapshot_of};
+use crate::session::notifier::NoticeSubject;
 use crate::session::outcome::{Elsewhere, Refusal};
 use crate::session::request::{RecordedPrompt, RecordedState, Updates};
 use crate::store::{Appended, OpenedLog, Scan, StoreError, Sync};
@@ -381,6 +382,23 @@ impl OpenSession {
             self.history.note(kind, payload);
             self.keys.note(kind, id, payload, self.last_appended.start);
             let changed = self.summary.apply(kind, id, &appended.at, payload);
+            if let Some(notifier) = &self.deps.library.notifier {
+                let subject = || NoticeSubject {
+                    id: self.id.clone(),
+                    title: self.summary.title.clone(),
+                    cwd: self.summary.cwd.clone(),
+                    agent: self.deps.engine.identity().name,
+                };
+                let record = Record {
+                    seq: 0,
+                    at: &appended.at.to_string(),
+                    kind,
+                    id,
+                    payload,
+                    parts: None,
+                };
+                notifier.record(&record, subject, &self.id);
+            }
             self.has_new_alias |= changed && kind == Kind::AgentSessionId;
             self.has_reported_aliases |=
                 kind == Kind::Info && !AgentSessionId::reported(payload).is_empty();

@@ -1,0 +1,183 @@
+//! `--notify`: a command is told that a turn has ended or waits, and harms nothing.
+#![cfg(unix)]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::command::command;
+
+/// `rejoin serve`, and a client of it.
+struct Client {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    session: String,
+    next: u64,
+}
+
+impl Client {
+    fn start(folder: &Path, options: &[&str]) -> Self {
+        let arguments = [&["serve"], options].concat();
+        let mut child = command(&folder.join("store"), &arguments)
+            .env_remove("REJOIN_NOTIFY")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let mut client = Self {
+            child,
+            input,
+            output: BufReader::new(output),
+            session: String::new(),
+            next: 0,
+        };
+        let capabilities = json!({ "protocolVersion": 1, "clientCapabilities": {} });
+        client.request("initialize", &capabilities);
+        let new = json!({ "cwd": folder, "mcpServers": [] });
+        let new = client.request("session/new", &new);
+        new["sessionId"]
+            .as_str()
+            .unwrap()
+            .clone_into(&mut client.session);
+        client
+    }
+
+    fn send(&mut self, message: &Value) {
+        writeln!(self.input, "{message}").unwrap();
+    }
+
+    fn read(&mut self) -> Value {
+        let mut line = String::new();
+        assert!(self.output.read_line(&mut line).unwrap() > 0, "the end");
+        serde_json::from_str(&line).unwrap()
+    }
+
+    fn request(&mut self, method: &str, params: &Value) -> Value {
+        self.next += 1;
+        let id = self.next;
+        self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        loop {
+            let message = self.read();
+            if message["id"] == id && message.get("method").is_none() {
+                return message["result"].clone();
+            }
+        }
+    }
+
+    fn prompt(&mut self, words: &str) -> Value {
+        let prompt = json!([{ "type": "text", "text": words }]);
+        let params = json!({ "sessionId": self.session, "prompt": prompt });
+        self.request("session/prompt", &params)
+    }
+
+    /// Prompts, and reads until permission is asked for; returns the id of that request.
+    fn prompt_that_asks(&mut self, words: &str) -> Value {
+        let prompt = json!([{ "type": "text", "text": words }]);
+        let params = json!({ "sessionId": self.session, "prompt": prompt });
+        self.send(
+            &json!({ "jsonrpc": "2.0", "id": 99, "method": "session/prompt", "params": params }),
+        );
+        loop {
+            let message = self.read();
+            if message["method"] == "session/request_permission" {
+                return message["id"].clone();
+            }
+        }
+    }
+
+    fn ends(mut self) {
+        drop(self.input);
+        let mut rest = String::new();
+        while self.output.read_line(&mut rest).unwrap() > 0 {}
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+/// The objects that a command has written to a file, when there are so many.
+fn told(file: &Path, count: usize) -> Vec<Value> {
+    loop {
+        let text = fs::read_to_string(file).unwrap_or_default();
+        let whole: Vec<_> = text
+            .split_inclusive('\n')
+            .filter(|line| line.ends_with('\n'))
+            .collect();
+        if whole.len() >= count {
+            let lines = whole
+                .into_iter()
+                .map(|line| serde_json::from_str(line).unwrap());
+            return lines.collect();
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_command_is_told_what_has_happened() {
+    let root = TempDir::new().unwrap();
+    let file = root.path().join("told");
+    let notify = format!("cat >> {}", file.display());
+    let mut client = Client::start(root.path(), &["--notify", &notify, "--notify-after", "0s"]);
+    client.prompt("hello");
+    let [ended] = &told(&file, 1)[..] else {
+        panic!("one notice")
+    };
+    for (name, value) in [
+        ("event", json!("ended")),
+        ("sessionId", json!(client.session)),
+        ("title", json!("hello")),
+        ("cwd", json!(root.path())),
+        ("stopReason", json!("end_turn")),
+    ] {
+        assert_eq!(ended[name], value, "{ended}");
+    }
+    assert!(
+        ended["durationMs"].is_u64() && ended["agent"].is_string(),
+        "{ended}"
+    );
+    let asked = client.prompt_that_asks("/run true");
+    let waiting = &told(&file, 2)[1];
+    assert_eq!(waiting["event"], "waiting");
+    assert_eq!(waiting["permission"]["subject"], "true", "{waiting}");
+    let outcome = json!({ "outcome": { "outcome": "selected", "optionId": "reject_once" } });
+    client.send(&json!({ "jsonrpc": "2.0", "id": asked, "result": outcome }));
+    assert_eq!(told(&file, 3)[2]["event"], "ended");
+    client.ends();
+}
+
+#[test]
+fn who_is_there_is_not_disturbed() {
+    let root = TempDir::new().unwrap();
+    let file = root.path().join("told");
+    let notify = format!("cat >> {}", file.display());
+    let mut client = Client::start(root.path(), &["--notify", &notify, "--notify-after", "1h"]);
+    client.prompt("hello");
+    client.prompt_that_asks("/run true");
+    client.ends();
+    assert!(!file.exists());
+}
+
+#[test]
+fn a_command_that_hangs_floods_or_fails_harms_nothing() {
+    let root = TempDir::new().unwrap();
+    let flood = "head -c 3000000 /dev/zero; head -c 3000000 /dev/zero >&2";
+    for notify in [
+        "sleep 1000",
+        "exit 3",
+        "/no/such/program",
+        "kill -9 $$",
+        flood,
+    ] {
+        let mut client = Client::start(root.path(), &["--notify", notify, "--notify-after", "0s"]);
+        // More of them than may run at a time.
+        for _ in 0..8 {
+            assert_eq!(client.prompt("hello")["stopReason"], "end_turn", "{notify}");
+        }
+        client.ends();
+    }
+}
