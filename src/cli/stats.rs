@@ -231,8 +231,8 @@ impl<'a> StatsTables<'a> {
         }
         self.days(&stats.days)?;
         if stats.months.len() > 1 {
-            let rows: Vec<_> = stats.months.iter().rev().take(MOST).collect();
-            let more = stats.months.len() - rows.len();
+            let more = stats.months.len().saturating_sub(MOST);
+            let rows: Vec<_> = stats.months.iter().skip(more).collect();
             self.groups("Month", &rows, more)?;
         }
         Ok(())

@@ -201,7 +201,15 @@ fn each_tool_goes_on_with_its_own_conversations() {
         serde_json::from_slice::<Value>(&output.stdout).unwrap()
     };
     let listed = prints(&["list", "--source", "all", "--json"]);
-    let without = ["cline", "Kilo Code", "Roo Code", "Zed"];
+    let without = [
+        "cline",
+        "Copilot Chat",
+        "Crush",
+        "Kilo Code",
+        "OpenHands",
+        "Roo Code",
+        "Zed",
+    ];
     let mut programs = std::collections::BTreeSet::new();
     for one in listed.as_array().unwrap() {
         let id = one["sessionId"].as_str().unwrap();
@@ -224,7 +232,19 @@ fn each_tool_goes_on_with_its_own_conversations() {
         programs.insert(words[0].as_str().unwrap().to_owned());
     }
     let all = [
-        "claude", "codex", "copilot", "gemini", "goose", "grok", "kimi", "opencode", "pi", "qwen",
+        "claude",
+        "codex",
+        "copilot",
+        "cursor-agent",
+        "gemini",
+        "goose",
+        "grok",
+        "kilo",
+        "kimi",
+        "opencode",
+        "pi",
+        "qwen",
+        "vibe",
     ];
     assert_eq!(programs.iter().collect::<Vec<_>>(), all);
     let found = prints(&["search", "--json", "--agent", "codex", "early"]);
