@@ -51,12 +51,14 @@ node=$(echo "$PWD"/node_modules/node-linux-*/bin/node)
 # `subagents:NAME` is about the subagents of an agent, `versions:NAME` about them in both versions of
 # the protocol, `cleared:NAME` about an agent that clears its context, `sdk:NAME` has the Rust SDK's
 # client drive an agent (SDK_CLIENT is its path),
+# `places:NAME` forks a session at a cursor and goes back in it,
 # `imported:NAME` about a conversation that the agent had alone, `handover:NAME` about one
 # with which each of the other agents goes on, `resumed:NAME` about one that goes on in a terminal.
 if (($# == 0)); then
     set -- claude gemini codex-zed opencode codex qwen kimi
     if ((${#binary[@]} > 0)); then
         set -- "$@" {subagents,versions}:{claude,codex} cleared:claude
+        set -- "$@" places:{claude,codex,opencode,gemini,qwen,kimi}
         set -- "$@" imported:{claude,codex,gemini,kimi,opencode,qwen}
         set -- "$@" resumed:{claude,codex,gemini,kimi,opencode,qwen}
         set -- "$@" handover:{claude,gemini,codex-zed,opencode,codex,qwen,kimi}

@@ -50,6 +50,11 @@ fn the_command_line_goes_back_and_forth() {
         said(store, &session, true),
         ["one", "two", "three", "other"]
     );
+    let show = ["sessions", "show", "--no-pager", &session, "--all-branches"];
+    let shown = runs(store, &show);
+    let heads = shown.lines().filter_map(|line| line.strip_prefix("── "));
+    let numbers: Vec<_> = heads.map(|head| &head[..1]).collect();
+    assert_eq!(numbers, ["1", "2", "3", "2"]);
     fails(store, &["sessions", "rewind", &session], 2, "--to");
     runs(store, &["sessions", "verify"]);
 }

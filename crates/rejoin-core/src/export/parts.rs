@@ -255,6 +255,12 @@ struct PartWindow<'a, E> {
     visit: &'a mut dyn FnMut(ConversationPart<'_>) -> Result<(), E>,
 }
 
+/// Whether an update, as the parameters of its notification, says that the session went back.
+fn is_rewind(params: &str) -> bool {
+    let mut path = ["update", "_meta", "rejoin", "rewind"].into_iter();
+    path.try_fold(params, json::text_member).is_some()
+}
+
 impl<E> PartWindow<'_, E> {
     /// Takes an update: the parameters of its notification.
     fn update(&mut self, params: &str) -> Result<(), E> {
@@ -263,7 +269,11 @@ impl<E> PartWindow<'_, E> {
             .unwrap_or_default();
         let turn = json::text_member(note, "turn").and_then(|turn| turn.parse().ok());
         let turn: u64 = turn.unwrap_or_default();
-        if turn > self.turn {
+        if turn != self.turn && is_rewind(params) {
+            // What was undone is shown, too, and the numbers go on from the place.
+            self.end()?;
+            self.turn = turn;
+        } else if turn > self.turn {
             self.end()?;
             self.turn = turn;
             let at = json::string_member(note, "at").unwrap_or_default();
