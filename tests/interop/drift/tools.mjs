@@ -45,6 +45,16 @@ export const TOOLS = {
     },
   },
   gemini: { title: "Gemini CLI", packages: ["@google/gemini-cli"], agent: AGENTS.gemini },
+  kilo: {
+    title: "Kilo CLI",
+    packages: [`@kilocode/cli-${platform}${baseline}`],
+    agent: {
+      command: [join(modules, `@kilocode/cli-${platform}${baseline}/bin/kilo`), "acp"],
+      env: { KILO_DISABLE_MODELS_FETCH: "1", KILO_DISABLE_LSP_DOWNLOAD: "1", KILO_DISABLE_SHARE: "1" },
+      // A relative of OpenCode, with the same settings in another place.
+      variables: (url) => ({ KILO_CONFIG_CONTENT: JSON.stringify(Object.values(AGENTS.opencode.files(url))[0]) }),
+    },
+  },
   kimi: { title: "Kimi Code", packages: ["@moonshot-ai/kimi-code"], agent: AGENTS.kimi },
   opencode: { title: "OpenCode", packages: [`opencode-${platform}${baseline}`], agent: AGENTS.opencode },
   pi: {
@@ -74,11 +84,16 @@ export const TOOLS = {
 /** Sources that are not tried, and why. */
 export const UNTRIED = {
   cline: ["Cline", "its agent needs an account"],
+  crush: ["Crush", "it has no agent of the protocol"],
+  cursor: ["Cursor", "it needs an account"],
   goose: ["Goose", "its program is in no package registry"],
   grok: ["Grok Build", "it needs an account"],
   "kilo-code": ["Kilo Code", "it is an extension of an editor"],
   "kimi-cli": ["kimi-cli", "its package needs a newer Python than the watch has"],
+  openhands: ["OpenHands", "its package needs a newer Python than the watch has"],
   "roo-code": ["Roo Code", "it is an extension of an editor"],
+  vibe: ["Mistral Vibe", "its package needs a newer Python than the watch has"],
+  vscode: ["Copilot Chat", "it is an extension of an editor"],
   zed: ["Zed", "it is an editor, with windows"],
 };
 

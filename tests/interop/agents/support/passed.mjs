@@ -11,6 +11,9 @@ export function relayed(record, command) {
   return [process.execPath, fileURLToPath(new URL("relay.mjs", import.meta.url)), record, ...command];
 }
 
+/** The form of rejoin's session cursors. */
+const OWN_CURSOR = /^[ab]\d+-[0-9a-f]{8}$/;
+
 /** The lines of a record as { from, raw, message }, without those that are no messages. */
 function lines(file) {
   return readFileSync(file, "utf8").split("\n").flatMap((line) => {
@@ -43,6 +46,8 @@ export function said(file, prompted = false) {
       isOpen ||= method === "session/prompt";
       if (isOpen && method !== undefined && id !== undefined) asked.set(id, { method, params });
     } else if (isOpen && method !== undefined) {
+      // The places at which rejoin can fork a session are its own.
+      if (OWN_CURSOR.test(params?.update?.cursorId)) continue;
       if (prompted && params?.update && !isHistory(JSON.stringify(params.update))) continue;
       const { sessionId, ...others } = texts(texts(raw).params ?? "{}");
       const stream = params?.sessionId ? name(params.sessionId) : "no session";
