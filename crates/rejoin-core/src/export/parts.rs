@@ -13,6 +13,7 @@ use crate::conversation::{
     PermissionRequest, Permissions, Transcript, TranscriptEntry, TurnEnding,
 };
 use crate::json;
+use crate::protocol::{UpdateClass, UpdateKind};
 use crate::record::header::Header;
 use crate::record::{Kind, OpenTurns};
 use crate::store::{DamageReport, LogReader, PositionedRecord as Record, StoreError};
@@ -261,6 +262,12 @@ fn is_rewind(params: &str) -> bool {
     path.try_fold(params, json::text_member).is_some()
 }
 
+/// Whether an update, as the parameters of its notification, describes the present: it begins no turn.
+fn is_snapshot(params: &str) -> bool {
+    let update = json::text_member(params, "update").unwrap_or_default();
+    UpdateKind::of(update.as_bytes()).class() == UpdateClass::Snapshot
+}
+
 impl<E> PartWindow<'_, E> {
     /// Takes an update: the parameters of its notification.
     fn update(&mut self, params: &str) -> Result<(), E> {
@@ -273,7 +280,7 @@ impl<E> PartWindow<'_, E> {
             // What was undone is shown, too, and the numbers go on from the place.
             self.end()?;
             self.turn = turn;
-        } else if turn > self.turn {
+        } else if turn > self.turn && !is_snapshot(params) {
             self.end()?;
             self.turn = turn;
             let at = json::string_member(note, "at").unwrap_or_default();
