@@ -95,12 +95,7 @@ impl BlockReader {
         let parts = content.as_array().into_iter().flatten();
         let texts = parts.clone().filter_map(part_text).collect::<Vec<_>>();
         let output = if !texts.is_empty() {
-            texts
-                .join(
-                    "
-",
-                )
-                .into()
+            texts.join("\n").into()
         } else if content.is_array() {
             Value::Null
         } else {

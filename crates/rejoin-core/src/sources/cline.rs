@@ -88,10 +88,7 @@ fn title(session: &Value) -> String {
 
 /// The messages in a file about this folder, and the object in it.
 fn messages(bytes: &[u8], cwd: Option<&str>) -> (BlockReader, Value, Vec<DamagedPlace>) {
-    let (saved, kind) = match damage::value(&String::from_utf8_lossy(bytes)) {
-        Ok((saved, kind)) => (saved, kind),
-        Err(kind) => (Value::Null, Some(kind)),
-    };
+    let (saved, kind) = damage::value_or_null(&String::from_utf8_lossy(bytes));
     let mut reader = BlockReader::typed(typed);
     reader.builder.folder(cwd);
     for message in saved["messages"].as_array().into_iter().flatten() {

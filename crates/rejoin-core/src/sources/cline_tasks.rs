@@ -31,10 +31,7 @@ pub(super) fn is_conversation(path: &Path) -> bool {
 }
 
 pub(super) fn read(found: &FoundConversation, bytes: &[u8], _: Wanted<'_>) -> ToolConversation {
-    let (messages, kind) = match damage::value(&String::from_utf8_lossy(bytes)) {
-        Ok((messages, kind)) => (messages, kind),
-        Err(kind) => (Value::Null, Some(kind)),
-    };
+    let (messages, kind) = damage::value_or_null(&String::from_utf8_lossy(bytes));
     let folder = found.path.parent().unwrap_or(&found.root);
     let id = folder.file_name().and_then(|name| name.to_str());
     let item = history_item(folder, id.unwrap_or_default());
@@ -107,7 +104,7 @@ struct TaskReader {
     command: Option<(String, String)>,
 }
 
-/// What is only for the user's interface.
+/// The messages that are only for the user's interface.
 const SKIPPED: [&str; 33] = [
     "api_req_finished",
     "api_req_retried",

@@ -150,10 +150,7 @@ impl CrushReader {
         while let Some(row) = rows.next()? {
             number += 1;
             let parts = column(row, "parts").unwrap_or_default();
-            let (parts, kind) = match damage::value(&parts) {
-                Ok((parts, kind)) => (parts, kind),
-                Err(kind) => (Value::Null, Some(kind)),
-            };
+            let (parts, kind) = damage::value_or_null(&parts);
             reader
                 .damage
                 .extend(kind.map(|kind| DamagedPlace::of(number, kind)));

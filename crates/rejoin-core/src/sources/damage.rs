@@ -87,6 +87,11 @@ pub(super) fn value(text: &str) -> Result<(Value, Option<DamageKind>), DamageKin
     }
 }
 
+/// Reads a text that is one value; null if it cannot be read. Says what was wrong with it.
+pub(super) fn value_or_null(text: &str) -> (Value, Option<DamageKind>) {
+    value(text).unwrap_or_else(|kind| (Value::Null, Some(kind)))
+}
+
 /// Reads the objects of a line that cannot be read as it is, and says what was wrong with it. `like`
 /// has other records of the file.
 pub(super) fn objects(

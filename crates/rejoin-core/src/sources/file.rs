@@ -96,8 +96,7 @@ pub(super) fn no_file() -> io::Error {
 /// The value in a file of JSON; null if no such file can be read.
 pub(super) fn json_file(path: &Path) -> Value {
     let bytes = bytes(path).unwrap_or_default();
-    let read = damage::value(&String::from_utf8_lossy(&bytes));
-    read.map_or(Value::Null, |(value, _)| value)
+    damage::value_or_null(&String::from_utf8_lossy(&bytes)).0
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::sys::Timestamp;
 use super::content::{self, as_text, text};
 use super::conversation::{ConversationBuilder, ToolConversation};
 use super::damage::{self, DamagedPlace};
-use super::database::{column, open};
+use super::database::{self, column, open};
 use super::subagents::{self, SourceSubagent};
 use super::tool::CallsById;
 use super::usage::Spent;
@@ -39,27 +39,16 @@ pub(super) fn root(places: &ToolFolders) -> PathBuf {
 pub(super) fn find(root: &Path, search: &mut FoundConversations) {
     let path = root.join(DATABASE);
     let mut known = HashSet::new();
-    let listed = match open(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        opened => opened.and_then(|database| listed(&database).map_err(io::Error::other)),
-    };
-    match listed {
-        Ok(listed) => {
-            for (id, is_own, modified) in listed {
-                if is_own {
-                    search.found.push(FoundConversation {
-                        root: root.to_owned(),
-                        path: path.clone(),
-                        key: Some(id.clone()),
-                        modified,
-                        size: 0,
-                    });
-                }
-                known.insert(id);
+    database::find(root, &path, search, |database| {
+        let mut own = Vec::new();
+        for (id, is_own, modified) in listed(database)? {
+            if is_own {
+                own.push((id.clone(), modified));
             }
+            known.insert(id);
         }
-        Err(error) => search.errors.push((path, error)),
-    }
+        Ok(own)
+    });
     if let Err(error) = find_files(root, &known, &mut search.found)
         && error.kind() != io::ErrorKind::NotFound
     {
@@ -221,10 +210,7 @@ impl GooseReader {
         while let Some(row) = rows.next()? {
             number += 1;
             let content = column(row, "content_json").unwrap_or_default();
-            let (content, kind) = match damage::value(&content) {
-                Ok((content, kind)) => (content, kind),
-                Err(kind) => (Value::Null, Some(kind)),
-            };
+            let (content, kind) = damage::value_or_null(&content);
             reader
                 .damage
                 .extend(kind.map(|kind| DamagedPlace::of(number, kind)));

@@ -5,8 +5,10 @@
 //! (`_x.ai/session/update`), such as the end of a turn with its cost, and a mark where the user went
 //! back.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
+use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 use crate::protocol::Role;
@@ -81,28 +83,13 @@ pub(super) fn read(
 /// in it if that would be too long.
 fn folder_of(group: &Path) -> Option<String> {
     let name = group.file_name()?.to_str()?;
-    let decoded = percent_decoded(name);
-    let is_path = |path: &String| Path::new(path).is_absolute() || path.get(1..2) == Some(":");
-    decoded.filter(is_path).or_else(|| {
+    let decoded = percent_decode_str(name).decode_utf8().ok();
+    let is_path = |path: &str| Path::new(path).is_absolute() || path.get(1..2) == Some(":");
+    let path = decoded.filter(|path| is_path(path));
+    path.map(Cow::into_owned).or_else(|| {
         let bytes = super::bytes(&group.join(".cwd")).ok()?;
         Some(str::from_utf8(&bytes).ok()?.trim().to_owned())
     })
-}
-
-/// A text without the escapes of URLs; none if that is no text.
-pub(super) fn percent_decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, behind)) = rest.split_first() {
-        let digits = behind
-            .get(..2)
-            .and_then(|digits| str::from_utf8(digits).ok());
-        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        let byte = byte.filter(|_| *first == b'%');
-        bytes.push(byte.unwrap_or(*first));
-        rest = &behind[if byte.is_some() { 2 } else { 0 }..];
-    }
-    String::from_utf8(bytes).ok()
 }
 
 /// A subagent that a session has started.
@@ -273,13 +260,12 @@ mod tests {
     #[test]
     fn names_of_folders_are_decoded() {
         for (name, expected) in [
-            ("%2Fsrv%2Fa%20b", Some("/srv/a b")),
-            ("plain", Some("plain")),
-            ("%", Some("%")),
-            ("%zz%2f", Some("%zz/")),
-            ("%ff", None),
+            ("c%3A%2Fsrv%2Fa%20b", Some("c:/srv/a b")),
+            ("c%3A%zz%2f%", Some("c:%zz/%")),
+            ("plain", None),
+            ("c%3A%ff", None),
         ] {
-            assert_eq!(percent_decoded(name).as_deref(), expected, "{name}");
+            assert_eq!(folder_of(Path::new(name)).as_deref(), expected, "{name}");
         }
     }
 }

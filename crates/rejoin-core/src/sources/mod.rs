@@ -132,24 +132,6 @@ impl FileReader {
             choose: |_| {},
         }
     }
-
-    /// A reader of conversations that are at most this deep, with much else below.
-    const fn with_depth(mut self, depth: usize) -> Self {
-        self.depth = depth;
-        self
-    }
-
-    /// A reader of conversations whose state is in a file beside their own.
-    const fn with_state(mut self, state: fn(&Path) -> Option<PathBuf>) -> Self {
-        self.state = state;
-        self
-    }
-
-    /// A reader of conversations whose words are put together from parts.
-    const fn of_parts(mut self) -> Self {
-        self.others = |_, _, _| None;
-        self
-    }
 }
 
 /// Where subagents are put, if they are wanted.
@@ -254,8 +236,8 @@ fn has_extension(name: impl AsRef<Path>, extensions: &[&str]) -> bool {
     extension.is_some_and(|extension| extensions.iter().any(|known| extension == *known))
 }
 
-/// Folders below a source's are not looked into deeper than this if it does not say how deep. No tool nests that far; a loop of
-/// links would.
+/// Folders below a source's are not looked into deeper than this if it does not say how deep. No tool
+/// nests that far; a loop of links would.
 const DEPTH: usize = 8;
 
 impl Source {

@@ -208,7 +208,7 @@ impl SessionRow {
 
 /// A value that is written as JSON, or null.
 fn json_of(text: &str) -> Value {
-    damage::value(text).map_or(Value::Null, |(value, _)| value)
+    damage::value_or_null(text).0
 }
 
 /// A conversation; up to the message number `limit`, if that is not negative.

@@ -94,10 +94,7 @@ pub(super) fn read(found: &FoundConversation, bytes: &[u8], _: Wanted<'_>) -> To
 }
 
 fn value(bytes: &[u8]) -> (Value, Option<damage::DamageKind>) {
-    match damage::value(&String::from_utf8_lossy(bytes)) {
-        Ok((value, kind)) => (value, kind),
-        Err(kind) => (Value::Null, Some(kind)),
-    }
+    damage::value_or_null(&String::from_utf8_lossy(bytes))
 }
 
 /// What the models have cost, each for its use.

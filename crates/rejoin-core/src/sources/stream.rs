@@ -21,7 +21,7 @@ use super::updates::UpdateReader;
 use super::usage::{Spent, number};
 use super::{file, lines};
 
-/// What is known of a stream beside its lines.
+/// Facts about a stream that its lines may not have.
 #[derive(Clone, Debug, Default)]
 pub struct StreamOptions {
     /// The agent of conversations whose lines do not name it.

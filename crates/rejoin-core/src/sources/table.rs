@@ -1,9 +1,11 @@
 //! The tools whose conversations can be read.
 
+use std::path::PathBuf;
+
 use super::{
-    FileReader, SETTINGS, Source, SourceReader, claude_code, cline, cline_tasks, codex, copilot,
-    crush, cursor, gemini, goose, grok, kimi, kimi_cli, opencode, openhands, pi, qwen, vibe,
-    vscode, zed,
+    FileReader, FoundConversation, SETTINGS, Source, SourceReader, claude_code, cline, cline_tasks,
+    codex, copilot, crush, cursor, gemini, goose, grok, kimi, kimi_cli, opencode, openhands, pi,
+    qwen, vibe, vscode, zed,
 };
 
 /// The reader of tasks in editors.
@@ -12,6 +14,11 @@ const TASKS: FileReader = FileReader {
     depth: 1,
     ..FileReader::new(cline_tasks::is_conversation, cline_tasks::read)
 };
+
+/// The other files of a conversation whose words are put together from parts.
+fn of_parts(_: &FoundConversation, _: &[u8], _: bool) -> Option<Vec<PathBuf>> {
+    None
+}
 
 /// All of them, in the order of their names.
 pub static SOURCES: [Source; 21] = [
@@ -78,11 +85,11 @@ pub static SOURCES: [Source; 21] = [
         agent: "cursor",
         variables: &[],
         roots: |places| vec![cursor::root(places)],
-        reader: SourceReader::Files(
-            FileReader::new(cursor::is_conversation, cursor::read)
-                .with_depth(3)
-                .of_parts(),
-        ),
+        reader: SourceReader::Files(FileReader {
+            others: of_parts,
+            depth: 3,
+            ..FileReader::new(cursor::is_conversation, cursor::read)
+        }),
     },
     Source {
         name: "gemini",
@@ -110,12 +117,12 @@ pub static SOURCES: [Source; 21] = [
         agent: "grok",
         variables: &["GROK_HOME"],
         roots: |places| vec![grok::root(places)],
-        reader: SourceReader::Files(
-            FileReader::new(grok::is_conversation, grok::read)
-                .with_state(|path| Some(grok::state(path)))
-                .with_depth(2)
-                .of_parts(),
-        ),
+        reader: SourceReader::Files(FileReader {
+            state: |path| Some(grok::state(path)),
+            others: of_parts,
+            depth: 2,
+            ..FileReader::new(grok::is_conversation, grok::read)
+        }),
     },
     Source {
         name: "kilo",
@@ -139,22 +146,22 @@ pub static SOURCES: [Source; 21] = [
         agent: "Kimi Code CLI",
         variables: &["KIMI_CODE_HOME"],
         roots: |places| vec![kimi::root(places)],
-        reader: SourceReader::Files(
-            FileReader::new(kimi::is_conversation, kimi::read)
-                .with_state(kimi::state)
-                .of_parts(),
-        ),
+        reader: SourceReader::Files(FileReader {
+            state: kimi::state,
+            others: of_parts,
+            ..FileReader::new(kimi::is_conversation, kimi::read)
+        }),
     },
     Source {
         name: "kimi-cli",
         agent: "Kimi Code CLI",
         variables: &["KIMI_SHARE_DIR"],
         roots: |places| vec![kimi_cli::root(places)],
-        reader: SourceReader::Files(
-            FileReader::new(kimi_cli::is_conversation, kimi_cli::read)
-                .with_state(kimi_cli::state)
-                .of_parts(),
-        ),
+        reader: SourceReader::Files(FileReader {
+            state: kimi_cli::state,
+            others: of_parts,
+            ..FileReader::new(kimi_cli::is_conversation, kimi_cli::read)
+        }),
     },
     Source {
         name: "opencode",

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 use crate::sys::Timestamp;
@@ -13,7 +14,6 @@ use crate::sys::Timestamp;
 use super::content::{self, text};
 use super::conversation::{ConversationBuilder, ToolConversation};
 use super::damage::{self, DamagedPlace};
-use super::grok::percent_decoded;
 use super::updates::link;
 use super::usage::{Spent, number};
 use super::{FoundConversation, ToolFolders, Wanted, has_extension, lines, tool};
@@ -66,10 +66,7 @@ fn session(found: &FoundConversation, bytes: &[u8]) -> (Value, Vec<DamagedPlace>
         }
         return (session, lines.damage);
     }
-    let (session, kind) = match damage::value(&String::from_utf8_lossy(bytes)) {
-        Ok((session, kind)) => (session, kind),
-        Err(kind) => (Value::Null, Some(kind)),
-    };
+    let (session, kind) = damage::value_or_null(&String::from_utf8_lossy(bytes));
     let damage = kind.map(|kind| DamagedPlace::of(1, kind));
     (session, damage.into_iter().collect())
 }
@@ -148,12 +145,12 @@ fn path_of(uri: &str) -> Option<String> {
         let afar = uri.strip_prefix("vscode-remote://")?;
         Some(&afar[afar.find('/')?..])
     })?;
-    let path = percent_decoded(path)?;
+    let path = percent_decode_str(path).decode_utf8().ok()?;
     let drive = path
         .strip_prefix('/')
         .filter(|path| path.get(1..2) == Some(":"));
     let plain = drive.map(|path| path.replace('/', "\\"));
-    Some(plain.unwrap_or(path))
+    Some(plain.unwrap_or_else(|| path.into_owned()))
 }
 
 #[derive(Debug, Default)]

@@ -103,10 +103,7 @@ fn thread(database: &Connection, id: &str) -> rusqlite::Result<ZedReader> {
         title,
         ..ZedReader::default()
     };
-    let (thread, kind) = match damage::value(&String::from_utf8_lossy(&data)) {
-        Ok((thread, kind)) => (thread, kind),
-        Err(kind) => (Value::Null, Some(kind)),
-    };
+    let (thread, kind) = damage::value_or_null(&String::from_utf8_lossy(&data));
     let kind = kind.or((!is_whole).then_some(DamageKind::Torn));
     reader
         .damage

@@ -53,10 +53,7 @@ fn chat(path: &Path, bytes: &[u8]) -> (Value, Vec<DamagedPlace>) {
         let lines = lines::objects(bytes);
         return (folded(lines.objects), lines.damage);
     }
-    let (chat, kind) = match damage::value(&String::from_utf8_lossy(bytes)) {
-        Ok((chat, kind)) => (chat, kind),
-        Err(kind) => (Value::Null, Some(kind)),
-    };
+    let (chat, kind) = damage::value_or_null(&String::from_utf8_lossy(bytes));
     let damage = kind.map(|kind| DamagedPlace::of(1, kind));
     (chat, damage.into_iter().collect())
 }
