@@ -252,14 +252,10 @@ pub struct Permissions {
 impl Permissions {
     /// For the records of a log with this header, behind so many turns.
     pub fn new(header: &Header, turns: u64) -> Self {
-        // A fork has answers that were given in clients of its source.
-        let own = header
-            .client
-            .as_ref()
-            .filter(|_| header.forked_from.is_none());
+        let client = header.answering_client();
         Self {
             turn: turns,
-            client: own.map(|client| client.name.clone()),
+            client: client.map(|client| client.name.clone()),
             ..Self::default()
         }
     }

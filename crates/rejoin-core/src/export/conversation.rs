@@ -53,6 +53,18 @@ pub(super) fn note_permission(
     }
 }
 
+/// Reads a log for what is known of it as a whole, and notes its requests for permission.
+pub(super) fn scan(
+    reader: &mut LogReader,
+    options: Options<'_>,
+) -> Result<(Scan, Permissions), StoreError> {
+    let mut permissions = Permissions::new(reader.header(), 0);
+    let scan = reader.scan_with(&mut |entry| {
+        note_permission(&mut permissions, &entry.record, options);
+    })?;
+    Ok((scan, permissions))
+}
+
 /// The longest message that is not cut, in bytes. A line of a log is not longer than half of it.
 const LONGEST_MESSAGE: usize = 512 * 1024 * 1024;
 

@@ -1,9 +1,8 @@
 //! The export as JSON, which `docs/export.md` describes.
 
-use crate::conversation::Permissions;
 use crate::store::{LogReader, StoreError};
 
-use super::conversation::{ConversationEvent, Options, Range, about, note_permission, read};
+use super::conversation::{ConversationEvent, Options, Range, about, read, scan};
 
 /// The version of this form. It changes when a reader of the previous one would misread it.
 const VERSION: u32 = 1;
@@ -13,10 +12,7 @@ pub(super) fn write<E: From<StoreError>>(
     options: Options<'_>,
     put: &mut dyn FnMut(&str) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut permissions = Permissions::new(reader.header(), 0);
-    let scan = reader.scan_with(&mut |entry| {
-        note_permission(&mut permissions, &entry.record, options);
-    })?;
+    let (scan, permissions) = scan(reader, options)?;
     let session = about(reader, &scan, options)?;
     put(&format!(
         "{{\n\"rejoinExport\": {VERSION},\n\"session\": {session},\n\"updates\": ["

@@ -2,11 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::conversation::Permissions;
 use crate::protocol::UpdateKind;
 use crate::store::{LogReader, StoreError};
 
-use super::conversation::{ConversationEvent, Options, Range, about, note_permission, read};
+use super::conversation::{ConversationEvent, Options, Range, about, read, scan};
 
 /// The page without a conversation, as `web/build.mjs` builds it.
 const PAGE: &str = include_str!("../../pages/page.html");
@@ -26,10 +25,7 @@ pub(super) fn write<E: From<StoreError>>(
     options: Options<'_>,
     put: &mut dyn FnMut(&str) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut permissions = Permissions::new(reader.header(), 0);
-    let scan = reader.scan_with(&mut |entry| {
-        note_permission(&mut permissions, &entry.record, options);
-    })?;
+    let (scan, permissions) = scan(reader, options)?;
     let mut session = about(reader, &scan, options)?;
     session["kinds"] = kinds();
     let title = session["title"].as_str().unwrap_or("Conversation");

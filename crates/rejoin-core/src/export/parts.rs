@@ -13,7 +13,7 @@ use crate::conversation::{
     PermissionRequest, Permissions, Transcript, TranscriptEntry, TurnEnding,
 };
 use crate::json;
-use crate::protocol::{UpdateClass, UpdateKind};
+use crate::protocol::UpdateKind;
 use crate::record::header::Header;
 use crate::record::{Kind, OpenTurns};
 use crate::store::{DamageReport, LogReader, PositionedRecord as Record, StoreError};
@@ -265,7 +265,7 @@ fn is_rewind(params: &str) -> bool {
 /// Whether an update, as the parameters of its notification, describes the present: it begins no turn.
 fn is_snapshot(params: &str) -> bool {
     let update = json::text_member(params, "update").unwrap_or_default();
-    UpdateKind::of(update.as_bytes()).class() == UpdateClass::Snapshot
+    UpdateKind::of(update.as_bytes()).is_snapshot()
 }
 
 impl<E> PartWindow<'_, E> {

@@ -51,6 +51,12 @@ impl Header {
             forked_from: None,
         }
     }
+
+    /// The client that an answer without the name of a client was given in. A fork has answers that were
+    /// given in clients of its source.
+    pub(crate) fn answering_client(&self) -> Option<&Implementation> {
+        self.client.as_ref().filter(|_| self.forked_from.is_none())
+    }
 }
 
 /// The session that another one was forked from. It may no longer exist.

@@ -17,7 +17,7 @@ const KNOWN: usize = 1024;
 pub struct Place {
     /// Its id.
     pub cursor: Cursor,
-    /// What is next to it.
+    /// The message, tool call or compaction that is next to it.
     anchor: Entity,
 }
 

@@ -71,7 +71,7 @@ struct WatchedSession {
     open: Vec<String>,
 }
 
-/// What is known of a session.
+/// The session that a notice is about.
 #[derive(Clone, Debug)]
 pub(super) struct NoticeSubject {
     pub(super) id: SessionId,
@@ -145,7 +145,7 @@ impl Notifier {
                 // Who has cancelled it knows it.
                 if is_due && how != TurnEnding::Cancelled {
                     let took = began.map(|began| now.duration_since(began));
-                    self.tell(ended(&subject(), record, &how, took));
+                    self.notify(ended(&subject(), record, &how, took));
                 }
             }
             _ => {}
@@ -168,13 +168,13 @@ impl Notifier {
             };
             due = active + self.options.after;
             if due <= Instant::now() {
-                return self.tell(notice);
+                return self.notify(notice);
             }
         }
     }
 
     /// Notifies the user. Nobody waits until that is done.
-    fn tell(self: &Arc<Self>, notice: Notice) {
+    fn notify(self: &Arc<Self>, notice: Notice) {
         let free = |running: usize| (running < AT_ONCE).then_some(running + 1);
         if self
             .running

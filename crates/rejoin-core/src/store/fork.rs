@@ -74,9 +74,9 @@ impl Store {
     ///
     /// The records keep their times and their order and get new numbers. Subagents get ids of their own,
     /// derived from the fork's. Left out are the keys of prompts, the header, which is replaced, records of
-    /// the workspace, of agents' ids and of archiving, and unknown kinds. Memory is bounded by the longest record; the source is neither locked nor changed. On
-    /// return there is a complete, synced copy or nothing. Its format is that of the source if that
-    /// is newer.
+    /// the workspace, of agents' ids and of archiving, and unknown kinds. Memory is bounded by the longest
+    /// record; the source is neither locked nor changed. On return there is a complete, synced copy or
+    /// nothing. Its format is that of the source if that is newer.
     pub fn fork(
         &self,
         source: &mut LogReader,

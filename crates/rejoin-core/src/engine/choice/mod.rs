@@ -97,9 +97,7 @@ impl ChoiceEngine {
             wants_sign_in: Mutex::default(),
         }))
     }
-}
 
-impl ChoiceEngine {
     /// The options with which a new session would start: the choice of the agent, and those of the agent
     /// if it runs and says which they are. None is started for that.
     fn options(

@@ -51,7 +51,8 @@ pub(in crate::engine) type StderrFilter = Box<dyn Fn(&str) -> String + Send>;
 struct Stderr(Mutex<Vec<String>>);
 
 impl Child {
-    /// Starts a command of `launch` in a process group of its own. `exit_timeout` is how long it may take to exit after its input was closed.
+    /// Starts a command of `launch` in a process group of its own. `exit_timeout` is how long it may take to
+    /// exit after its input was closed.
     pub(in crate::engine) fn start(
         mut command: Command,
         launch: &Launch,

@@ -187,8 +187,8 @@ impl TailBuffer {
 const NOTICE: Duration = Duration::from_secs(30);
 
 /// Runs a program that notifies the user of something until it has ended: it gets a text on stdin, and
-/// its output is discarded. It is ended with all its children if it takes too long; then the result is false. If the result is
-/// dropped before, the program is killed.
+/// its output is discarded. If it takes too long, it is ended with all its children, and the result is
+/// false. If the result is dropped before, the program is killed.
 pub(crate) async fn run_notice(
     launch: &Launch,
     program: &[OsString],

@@ -27,14 +27,16 @@ const UNMARKED: [i64; 5] = [1001, 2001, 3001, 4001, 5001];
 ///
 /// The `text_` columns record how far the words of a log were read, see `word_rows::LogWords`. The number
 /// of a row of `words` contains the `number` of its session, see `texts`; the text itself is stored
-/// for conversations of other tools only, in `pieces`, see `kept_text.rs`. `number` is a declared column, since `VACUUM` may change row numbers that are not.
+/// for conversations of other tools only, in `pieces`, see `kept_text.rs`. `number` is a declared column,
+/// since `VACUUM` may change row numbers that are not.
 ///
 /// `inners` has the agents' session ids, those of a session in their order, see `agent_ids.rs`.
 ///
 /// `tool` is the source of a conversation that another tool keeps and that has no log here; such a
 /// row has no length and is never dirty. `files` has the files of other tools as they were when they
-/// were last read, and the numbers of their turns for statistics, see `tool_files.rs`; a conversation that is a session of ours in the first place, or
-/// was, is not listed a second time: `updated_at` is null then.
+/// were last read, and the numbers of their turns for statistics, see `tool_files.rs`; a conversation
+/// that is a session of ours in the first place, or was, is not listed a second time: `updated_at` is
+/// null then.
 ///
 /// `names` has one row. `epoch` changes each time the tables are created. `listed` is how many
 /// sessions of ours are listed that are not archived; triggers maintain it. `generation` is incremented

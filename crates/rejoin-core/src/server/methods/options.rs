@@ -1,5 +1,7 @@
 //! `session/options` of a wrapped agent: the options with which a session would start.
 
+use std::borrow::Cow;
+
 use crate::engine::{Upstream, begun};
 use crate::json::{self, string_member, with_members};
 use crate::protocol::{ProtocolVersion, v2};
@@ -35,24 +37,22 @@ pub(super) fn serve(
             result
         }
     };
-    let Some(name) = string_member(params, "sessionId") else {
-        let call = begun(context.call(agent, responder, method, params));
-        return Ok(RequestAction::Later(Box::pin(async move {
-            (call.await.map(convert).map_err(Error::from), None)
-        })));
-    };
-    let id = context.find(&name)?;
-    if context.registry().has(&id) {
-        return forward::request(context, request);
+    let mut params = Cow::from(params.as_str());
+    if let Some(name) = string_member(&params, "sessionId") {
+        let id = context.find(&name)?;
+        if context.registry().has(&id) {
+            return forward::request(context, request);
+        }
+        if !context.exists(&id) {
+            return Err(error::not_found(&name));
+        }
+        let Some(own) = agents_id(context, &id) else {
+            let recorded = recorded(context, agent, &name, &id)?;
+            return Ok(RequestAction::Answer(convert(recorded)));
+        };
+        let named = with_members(&params, &[], &[("sessionId", &json::quoted(&own))]);
+        params = named.into();
     }
-    if !context.exists(&id) {
-        return Err(error::not_found(&name));
-    }
-    let Some(own) = agents_id(context, &id) else {
-        let recorded = recorded(context, agent, &name, &id)?;
-        return Ok(RequestAction::Answer(convert(recorded)));
-    };
-    let params = with_members(params, &[], &[("sessionId", &json::quoted(&own))]);
     let call = begun(context.call(agent, responder, method, &params));
     Ok(RequestAction::Later(Box::pin(async move {
         (call.await.map(convert).map_err(Error::from), None)

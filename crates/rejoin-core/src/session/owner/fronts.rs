@@ -104,11 +104,7 @@ impl Fronts {
 
     /// The log with this header was opened.
     pub(super) fn opened(&mut self, header: &Header) {
-        // A fork has answers that were given in clients of its source.
-        let creator = header
-            .client
-            .as_ref()
-            .filter(|_| header.forked_from.is_none());
+        let creator = header.answering_client();
         let name = self.client.name();
         let is_other = |name: &&str| creator.is_none_or(|creator| creator.name != *name);
         self.own_name = name.filter(is_other).map(str::to_owned);

@@ -181,16 +181,15 @@ impl Owner {
         };
         // The other session's task ends without sending it only at the end of the connection.
         let mut source = source.await.map_err(|_| Refusal::Gone)??;
+        let (message_id, cursor_id) = match &at {
+            Some(ForkPoint::Message(message)) => (Some(message.clone()), None),
+            Some(ForkPoint::Cursor(cursor)) => (None, Some(cursor.clone())),
+            None => (None, None),
+        };
         let from = ForkedFrom {
             session_id: source.id().to_string(),
-            message_id: match &at {
-                Some(ForkPoint::Message(message)) => Some(message.clone()),
-                _ => None,
-            },
-            cursor_id: match &at {
-                Some(ForkPoint::Cursor(cursor)) => Some(cursor.clone()),
-                _ => None,
-            },
+            message_id,
+            cursor_id,
         };
         let header = self.header(&config.workspace, Some(from));
         let catalog = self.deps.library.catalog.clone();
