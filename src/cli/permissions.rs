@@ -14,8 +14,8 @@ use super::sessions::context::CommandContext;
 use super::sessions::id::find;
 use super::sessions::named::{SESSION, ShortIds};
 use super::term::{
-    BAD, FAINT, GOOD, ID, Look, Output, PLAIN, STRONG, StyledLine, WAITING, busy, count, cut,
-    one_line, pad, report, width,
+    FAINT, ID, Look, Output, PLAIN, STRONG, StyledLine, busy, count, cut, of_decision, one_line,
+    pad, report, width,
 };
 use super::values::number;
 
@@ -255,12 +255,7 @@ fn row(
 ) -> ([String; COLUMNS], [Style; COLUMNS]) {
     let at = Timestamp::parse(&asked.permission.at);
     let when = at.map_or(String::new(), |at| look.when(at, now));
-    let style = match asked.permission.decision {
-        Decision::Allowed(_) => GOOD,
-        Decision::Rejected(_) => BAD,
-        Decision::Open => WAITING,
-        _ => FAINT,
-    };
+    let style = of_decision(&asked.permission.decision);
     let cells = [
         when,
         asked.decision().to_owned(),

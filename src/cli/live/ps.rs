@@ -1,7 +1,7 @@
 //! `rejoin ps`.
 
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use rejoin::record::ActivityState;
 use rejoin::store::Host;
 use rejoin::sys::{Sys, Timestamp, lock};
 
-use super::{ListedOpenSession, Live};
+use super::{ListedOpenSession, Live, StoreChanges};
 
 /// How many columns of the terminal are between those of the table.
 const GAP: usize = 2;
@@ -85,14 +85,7 @@ fn all_as_json(live: &Live) -> Value {
 
 /// Shows what is live again whenever that has changed, until nobody reads it.
 fn follow(context: &CommandContext<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
-    let (changes, changed) = mpsc::channel();
-    let watch = context.store.watch(move |_| {
-        changes.send(()).ok();
-    });
-    if let Err(error) = &watch {
-        // What is live is looked for at each tick, too.
-        tracing::debug!(%error, "changes are not reported");
-    }
+    let changes = StoreChanges::of(context);
     let mut shown: Option<String> = None;
     loop {
         let live = Live::read(context)?;
@@ -117,14 +110,11 @@ fn follow(context: &CommandContext<'_>, args: &Args, output: &mut Output) -> Res
             return Ok(());
         }
         thread::sleep(STEADY);
-        if changed.recv_timeout(TICK) == Err(mpsc::RecvTimeoutError::Disconnected) {
-            thread::sleep(TICK);
-        }
-        while changed.try_recv().is_ok() {}
+        changes.wait(TICK);
     }
 }
 
-/// What is live, as it is shown to people.
+/// The live sessions and processes, as they are shown to people.
 fn table(context: &CommandContext<'_>, live: &Live, output: &Output) -> Result<String, Failure> {
     let buffer = Buffer::default();
     let mut page = Output::on(Box::new(buffer.clone()), output.look().clone());

@@ -1,7 +1,6 @@
 //! `rejoin wait`: blocks until a turn ends or waits for an answer.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -16,6 +15,8 @@ use crate::cli::values::Timeout;
 use rejoin::conversation::TurnEnding;
 use rejoin::record::{ActivityState, Kind};
 use rejoin::sys::SessionId;
+
+use super::StoreChanges;
 
 /// How often it is looked whether a process has a session open, which no change of a log reports.
 const TICK: Duration = Duration::from_secs(1);
@@ -33,7 +34,7 @@ pub(in crate::cli) struct Args {
     json: bool,
 }
 
-/// What is known of a session.
+/// The state in which a session was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SeenSession {
     state: ActivityState,
@@ -41,8 +42,8 @@ struct SeenSession {
     ended_at: Option<String>,
 }
 
-/// What has happened.
-enum Outcome {
+/// How the wait has ended.
+enum WaitEnd {
     Ended,
     Waits,
     NotWell(String),
@@ -57,28 +58,21 @@ pub(in crate::cli) fn run(
     let one = args.id.as_ref().map(|text| find(&context, text));
     let one = one.transpose()?;
     let deadline = args.timeout.0.map(|limit| Instant::now() + limit);
-    let (changes, changed) = mpsc::channel();
-    let watch = context.store.watch(move |_| {
-        changes.send(()).ok();
-    });
-    if let Err(error) = &watch {
-        // The logs are looked at at each tick, too.
-        tracing::debug!(%error, "changes are not reported");
-    }
+    let changes = StoreChanges::of(&context);
     let mut before = seen(&context, one.as_ref())?;
     loop {
         let waits = before
             .iter()
             .find(|(_, seen)| seen.state == ActivityState::RequiresAction);
         if let Some((id, _)) = waits {
-            return tell(&context, args, id, &Outcome::Waits, output);
+            return report(&context, args, id, &WaitEnd::Waits, output);
         }
         if before
             .values()
             .all(|seen| seen.state == ActivityState::Idle)
         {
             if let Some(id) = &one {
-                return tell(&context, args, id, &Outcome::Ended, output);
+                return report(&context, args, id, &WaitEnd::Ended, output);
             }
             context.nothing("no session is answering a prompt");
             return Ok(());
@@ -90,11 +84,7 @@ pub(in crate::cli) fn run(
                 "the time is over: no turn has ended or waits",
             ));
         }
-        let wait = left.map_or(TICK, |left| left.min(TICK));
-        if changed.recv_timeout(wait) == Err(mpsc::RecvTimeoutError::Disconnected) {
-            std::thread::sleep(wait);
-        }
-        while changed.try_recv().is_ok() {}
+        changes.wait(left.map_or(TICK, |left| left.min(TICK)));
         let now = seen(&context, one.as_ref())?;
         for (id, was) in before
             .iter()
@@ -105,7 +95,7 @@ pub(in crate::cli) fn run(
                 is.is_none_or(|is| is.ended_at != was.ended_at || is.state == ActivityState::Idle);
             if has_ended {
                 let outcome = how_it_ended(&context, id)?;
-                return tell(&context, args, id, &outcome, output);
+                return report(&context, args, id, &outcome, output);
             }
         }
         before = now;
@@ -140,7 +130,7 @@ fn seen(
 }
 
 /// How the last turn of a session has ended.
-fn how_it_ended(context: &CommandContext<'_>, id: &SessionId) -> Result<Outcome, Failure> {
+fn how_it_ended(context: &CommandContext<'_>, id: &SessionId) -> Result<WaitEnd, Failure> {
     let mut log = context.store.read(id)?;
     let mut last = None;
     let scan = log.scan_with(&mut |entry| {
@@ -150,42 +140,42 @@ fn how_it_ended(context: &CommandContext<'_>, id: &SessionId) -> Result<Outcome,
     })?;
     if scan.turn_open() && !context.store.is_open(id) {
         let why = "The turn was interrupted: the process ended.";
-        return Ok(Outcome::NotWell(why.to_owned()));
+        return Ok(WaitEnd::NotWell(why.to_owned()));
     }
     Ok(match last {
-        None | Some(TurnEnding::Completed) => Outcome::Ended,
+        None | Some(TurnEnding::Completed) => WaitEnd::Ended,
         Some(other) => {
             let how = other.sentence();
-            Outcome::NotWell(how.unwrap_or_else(|| "The turn was interrupted.".to_owned()))
+            WaitEnd::NotWell(how.unwrap_or_else(|| "The turn was interrupted.".to_owned()))
         }
     })
 }
 
-/// Says what has happened, and ends with its exit code.
-fn tell(
+/// Prints how the wait has ended, and ends with its exit code.
+fn report(
     context: &CommandContext<'_>,
     args: &Args,
     id: &SessionId,
-    outcome: &Outcome,
+    outcome: &WaitEnd,
     output: &mut Output,
 ) -> Result<(), Failure> {
     let (name, code) = match outcome {
-        Outcome::Ended => ("ended", None),
-        Outcome::Waits => ("waiting", Some(WAITS)),
-        Outcome::NotWell(_) => ("failed", Some(NOT_WELL)),
+        WaitEnd::Ended => ("ended", None),
+        WaitEnd::Waits => ("waiting", Some(WAITS)),
+        WaitEnd::NotWell(_) => ("failed", Some(NOT_WELL)),
     };
     if args.json {
         let title = context.catalog.find(id).and_then(|summary| summary.title);
         let mut object = json!({ "sessionId": id.as_str(), "title": title, "outcome": name });
-        if let Outcome::NotWell(why) = outcome {
+        if let WaitEnd::NotWell(why) = outcome {
             object["reason"] = why.as_str().into();
         }
         output.json(&object)?;
     } else {
         let text = match outcome {
-            Outcome::Ended => "is idle".to_owned(),
-            Outcome::Waits => "waits for an answer".to_owned(),
-            Outcome::NotWell(why) => one_line(why),
+            WaitEnd::Ended => "is idle".to_owned(),
+            WaitEnd::Waits => "waits for an answer".to_owned(),
+            WaitEnd::NotWell(why) => one_line(why),
         };
         let session = context.name(id, output)?;
         output.line(format!("{session}: {text}"))?;

@@ -22,7 +22,7 @@ const TERMINAL: &str = "/dev/tty";
 #[group(id = "notices")]
 pub(super) struct Args {
     /// Run this shell command when a turn ends, fails or waits for an answer while no client is active.
-    /// It gets a JSON object on stdin. `desktop` uses the system's own notices.
+    /// The command gets a JSON object on stdin. `desktop` uses the system's own notices.
     #[arg(
         long,
         env = "REJOIN_NOTIFY",

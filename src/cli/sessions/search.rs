@@ -116,8 +116,7 @@ pub(super) fn run(
     let found = found.map_err(|error| Failure::new(format!("cannot search sessions: {error}")))?;
     let sessions: Vec<&[Hit]> = by_session(&found).take(limit).collect();
     if args.json {
-        let sessions = sessions.iter().map(|hits| as_json(context, hits));
-        output.json(&sessions.collect::<Result<_, _>>()?)?;
+        output.json(&as_json(context, &sessions)?)?;
     } else if for_people {
         print(context, &sessions, sought(args).as_ref(), output)?;
     } else {
@@ -392,16 +391,18 @@ fn show(hits: &[Hit], output: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-fn as_json(context: &CommandContext<'_>, hits: &[Hit]) -> Result<Value, Failure> {
-    let Some(first) = hits.first() else {
-        return Ok(Value::Null);
-    };
-    let mut listed = first.session.clone();
-    list::add_agent_ids(context, std::slice::from_mut(&mut listed))?;
-    let mut session = list::as_json(&listed);
-    session["snippet"] = first.snippet.as_str().into();
-    session["hits"] = hits.iter().map(hit_as_json).collect();
-    Ok(session)
+/// The sessions with the hits in each, of which there is at least one.
+fn as_json(context: &CommandContext<'_>, sessions: &[&[Hit]]) -> Result<Value, Failure> {
+    let found = sessions.iter().map(|hits| hits[0].session.clone());
+    let mut found: Vec<Listed> = found.collect();
+    list::add_agent_ids(context, &mut found)?;
+    let sessions = found.iter().zip(sessions).map(|(listed, hits)| {
+        let mut session = list::as_json(listed);
+        session["snippet"] = hits[0].snippet.as_str().into();
+        session["hits"] = hits.iter().map(hit_as_json).collect();
+        session
+    });
+    Ok(sessions.collect())
 }
 
 fn hit_as_json(hit: &Hit) -> Value {

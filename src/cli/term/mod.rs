@@ -22,7 +22,8 @@ pub(super) use output::Output;
 pub(super) use pager::{Pager, pager_stays};
 pub(super) use printable::{one_line, printable, printable_json};
 pub(super) use style::{
-    ACTIVE, AGENT, BAD, FAINT, GOOD, HIT, ID, Look, PLAIN, STRONG, USER, WAITING, WRONG, of_sign,
+    ACTIVE, AGENT, BAD, FAINT, GOOD, HIT, ID, Look, PLAIN, STRONG, USER, WAITING, WRONG,
+    of_decision, of_sign,
 };
 pub(super) use width::{cut, cut_start, pad, width, wrapped};
 pub(super) use wrap::wrap;

@@ -7,6 +7,7 @@ use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Effects, Style};
 
 use crate::cli::logging::StandardError;
+use rejoin::conversation::Decision;
 use rejoin::sys::{Timestamp, Zone};
 
 use super::relative_time::{minute, relative};
@@ -45,6 +46,16 @@ pub(in crate::cli) fn of_sign(sign: char) -> Style {
         '+' => GOOD,
         '-' => BAD,
         _ => PLAIN,
+    }
+}
+
+/// The style of what became of a request for permission.
+pub(in crate::cli) fn of_decision(decision: &Decision) -> Style {
+    match decision {
+        Decision::Allowed(_) => GOOD,
+        Decision::Rejected(_) => BAD,
+        Decision::Open => WAITING,
+        _ => FAINT,
     }
 }
 

@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 use crate::cli::sessions::named::UNTITLED;
 use crate::cli::term::{
     AGENT, BAD, FAINT, GOOD, ID, Look, PLAIN, STRONG, StyledLine, USER, WAITING, count, markdown,
-    of_sign, width, wrap,
+    of_decision, of_sign, width, wrap,
 };
-use rejoin::conversation::{Decision, PermissionRequest, TranscriptEntry};
+use rejoin::conversation::{PermissionRequest, TranscriptEntry};
 use rejoin::engine::known::title as title_of;
 use rejoin::export::diff;
 use rejoin::export::parts::{ConversationPart, PartEntries};
@@ -263,12 +263,7 @@ impl<'a> ConversationPainter<'a> {
 
     /// What became of a request for permission.
     fn permission(&mut self, asked: &PermissionRequest) {
-        let style = match asked.decision {
-            Decision::Allowed(_) => GOOD,
-            Decision::Rejected(_) => BAD,
-            Decision::Open => WAITING,
-            _ => FAINT,
-        };
+        let style = of_decision(&asked.decision);
         let text = one_line(&asked.sentence(|at| self.minute(at)));
         let room = self.room().map(|room| room - 2);
         for line in wrap(&[(style, text)], room) {
