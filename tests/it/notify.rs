@@ -1,4 +1,4 @@
-//! `--notify`: a command is told that a turn has ended or waits, and harms nothing.
+//! `--notify`: a command is run when a turn has ended or waits, and harms nothing.
 #![cfg(unix)]
 
 use std::fs;
@@ -100,7 +100,7 @@ impl Client {
 }
 
 /// The objects that a command has written to a file, when there are so many.
-fn told(file: &Path, count: usize) -> Vec<Value> {
+fn notices(file: &Path, count: usize) -> Vec<Value> {
     loop {
         let text = fs::read_to_string(file).unwrap_or_default();
         let whole: Vec<_> = text
@@ -118,13 +118,13 @@ fn told(file: &Path, count: usize) -> Vec<Value> {
 }
 
 #[test]
-fn a_command_is_told_what_has_happened() {
+fn a_command_gets_what_has_happened() {
     let root = TempDir::new().unwrap();
-    let file = root.path().join("told");
+    let file = root.path().join("notices");
     let notify = format!("cat >> {}", file.display());
     let mut client = Client::start(root.path(), &["--notify", &notify, "--notify-after", "0s"]);
     client.prompt("hello");
-    let [ended] = &told(&file, 1)[..] else {
+    let [ended] = &notices(&file, 1)[..] else {
         panic!("one notice")
     };
     for (name, value) in [
@@ -141,19 +141,19 @@ fn a_command_is_told_what_has_happened() {
         "{ended}"
     );
     let asked = client.prompt_that_asks("/run true");
-    let waiting = &told(&file, 2)[1];
+    let waiting = &notices(&file, 2)[1];
     assert_eq!(waiting["event"], "waiting");
     assert_eq!(waiting["permission"]["subject"], "true", "{waiting}");
     let outcome = json!({ "outcome": { "outcome": "selected", "optionId": "reject_once" } });
     client.send(&json!({ "jsonrpc": "2.0", "id": asked, "result": outcome }));
-    assert_eq!(told(&file, 3)[2]["event"], "ended");
+    assert_eq!(notices(&file, 3)[2]["event"], "ended");
     client.ends();
 }
 
 #[test]
 fn who_is_there_is_not_disturbed() {
     let root = TempDir::new().unwrap();
-    let file = root.path().join("told");
+    let file = root.path().join("notices");
     let notify = format!("cat >> {}", file.display());
     let mut client = Client::start(root.path(), &["--notify", &notify, "--notify-after", "1h"]);
     client.prompt("hello");

@@ -26,7 +26,7 @@ fn the_command_line_goes_back_and_forth() {
     }
     let rewind = |more: &[&str]| runs(store, &[&["sessions", "rewind", &session], more].concat());
 
-    // The process that has the session open does it, and its client is told.
+    // The process that has the session open does it, and its client is notified.
     let before = peer.shown.clone();
     assert!(rewind(&["--to", "1"]).contains("goes on with 1 turn"));
     peer.wait(|peer| peer.shown != before);
