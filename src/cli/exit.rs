@@ -36,7 +36,7 @@ pub(super) const ANOTHER: &str =
 
 /// The hint if a session is open in a process that other processes do not reach.
 pub(super) const OUT_OF_REACH: &str = "close the session in its client; from a process of a store in \
-    a database, `rejoin sessions take-over` takes it";
+    a database, `rejoin take-over` takes it";
 
 /// The hint if a database does not answer.
 pub(super) const UNREACHABLE: &str = "check the address, and that the database runs";
@@ -116,7 +116,7 @@ impl From<StoreError> for Failure {
         match code {
             _ if matches!(error, StoreError::OfAnother { .. }) => failure.hint(ANOTHER),
             _ if matches!(error, StoreError::Unreachable { .. }) => failure.hint(UNREACHABLE),
-            NOT_FOUND => failure.hint("run `rejoin sessions list` to see available sessions"),
+            NOT_FOUND => failure.hint("run `rejoin list` to see available sessions"),
             IN_USE if error.holder().is_some_and(Holder::can_be_reached) => failure
                 .hint("close the session there first, or stop the session with `rejoin stop`"),
             IN_USE => failure.hint(OUT_OF_REACH),

@@ -18,7 +18,8 @@ const LOG_LEVEL: &str = "warn";
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Global options")]
 pub(super) struct Global {
-    /// Folder in which sessions are stored, or the address of a store in PostgreSQL.
+    /// Folder in which sessions are stored, or the address of a store in PostgreSQL. By default
+    /// rejoin's own in the user's data, such as ~/.local/share/rejoin; `rejoin doctor` shows it.
     // A variable of the environment may be set but empty, which counts as not set.
     #[arg(long, global = true, env = STORE, value_name = "PLACE", value_parser = path())]
     store: Option<PathBuf>,

@@ -7,6 +7,7 @@ mod doctor;
 mod exit;
 mod export;
 mod global;
+mod help;
 mod import;
 mod log_lines;
 mod live;
@@ -31,26 +32,20 @@ mod values;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
-use std::sync::LazyLock;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use exit::Failure;
 use global::Global;
+use sessions::SessionsCommand;
 use term::{Output, printable, report, stdin_is_terminal};
 
-/// An ACP agent whose sessions survive crashes and restarts.
-///
-/// An editor starts `rejoin` and speaks the Agent Client Protocol with it over stdin and stdout.
-/// Each session is recorded in a log, which is replayed when the session is loaded again.
+/// Keep, find and resume your conversations with coding agents.
 #[derive(Debug, Parser)]
 #[command(name = "rejoin", version, max_term_width = 100, after_help = exit::HELP)]
 struct Cli<C: Subcommand = AnyCommand> {
-    #[command(
-        flatten,
-        next_help_heading = "Serve options (serve is the default command)"
-    )]
+    #[command(flatten, next_help_heading = help::SERVE)]
     serve: serve::Args,
     #[command(flatten)]
     global: Global,
@@ -78,18 +73,18 @@ impl From<Cli<Serving>> for Cli {
     }
 }
 
-/// The command line, for what is made from its definition.
-static DEFINITION: LazyLock<clap::Command> = LazyLock::new(Cli::<AnyCommand>::command);
-
 #[derive(Debug, Subcommand)]
 enum AnyCommand {
+    #[command(flatten)]
+    Session(SessionsCommand),
     #[command(flatten)]
     Serving(Serving),
     /// Show what rejoin does: prompt it, kill it during its answer, load the session again.
     #[command(after_help = "Example:\n  rejoin demo --keep demo")]
     Demo(demo::Args),
-    /// List, search, show, rename, delete, restore and verify sessions; alone in a terminal, choose one
-    /// from a list.
+    /// The commands for sessions by longer names: `rejoin list` is `rejoin list`; alone in a
+    /// terminal, choose a session from a list.
+    #[command(hide = true)]
     Sessions(sessions::Args),
     /// Write a conversation as Markdown, as a page for a browser, or as JSON.
     #[command(after_help = "Example:\n  rejoin export last --output last.html")]
@@ -97,13 +92,13 @@ enum AnyCommand {
     /// Read a conversation in the browser.
     #[command(after_help = "Example:\n  rejoin open last")]
     Open(open::Args),
-    /// Print, or run, the command by which a session's own tool goes on with it in a terminal.
+    /// Print or run the command with which a session's own tool goes on with it.
     #[command(after_help = "Example:\n  rejoin resume last --exec")]
     Resume(resume::Args),
-    /// List which permissions agents asked for, what was answered, when, and in which client.
+    /// List what agents asked permission for, and who has answered what and when.
     #[command(after_help = "Example:\n  rejoin permissions --since 7d")]
     Permissions(permissions::Args),
-    /// List the sessions that are open in some process, and what they are doing.
+    /// List the sessions that are open, and what they are doing.
     #[command(after_help = "Example:\n  rejoin ps")]
     Ps(live::ps::Args),
     /// Wait until a turn ends or waits for an answer.
@@ -114,14 +109,14 @@ enum AnyCommand {
 cancelled, failed or was interrupted, 12 the time is over, 3 there is no such session.\n\nExample:\n  rejoin wait last --timeout 10m"
     )]
     Wait(live::wait::Args),
-    /// Show an open session live in a terminal; connect an ACP client to it otherwise.
+    /// Show an open session live, or connect an ACP client to it.
     #[command(after_help = "Example:\n  rejoin attach last --answer")]
     Attach(live::attach::Args),
     /// End the turn of a session and close it, wherever it is open.
     #[command(after_help = "Example:\n  rejoin stop last")]
     Stop(live::stop::Args),
-    /// Show how many sessions, turns and tokens there were, and what they cost.
-    #[command(after_help = "Example:\n  rejoin stats --days 30")]
+    /// Count sessions, turns and tokens, and what they cost.
+    #[command(after_help = "Example:\n  rejoin stats --since 30d")]
     Stats(stats::Args),
     /// Copy conversations of other tools, such as Claude Code and Codex, into the store.
     #[command(after_help = "Example:\n  rejoin import codex")]
@@ -132,7 +127,7 @@ cancelled, failed or was interrupted, 12 the time is over, 3 there is no such se
     Setup(setup::Args),
     /// Check the store, the installed agents and the settings of editors.
     Doctor(doctor::Args),
-    /// Serve recorded conversations to models: an MCP server on stdin and stdout.
+    /// Serve recorded conversations to models: an MCP server.
     #[command(after_help = "Example:\n  rejoin mcp --cwd ~/project")]
     Mcp(serve::mcp::Args),
     /// Print a script that completes rejoin's command line in a shell.
@@ -165,8 +160,10 @@ enum Serving {
 /// Runs the command line and returns the exit code.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let (parsed, arguments) = parse(arguments);
-    let cli = match parsed {
+    if completions::are_wanted() {
+        return ExitCode::from(completions::complete(arguments));
+    }
+    let cli = match parse(&arguments) {
         Ok(cli) => cli,
         Err(error) => match picker(&error, &arguments) {
             Some(cli) => cli,
@@ -193,8 +190,8 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         )
         .hint("use `--keep DIR` to choose its folder")),
         Some(AnyCommand::Demo(args)) => printed(|output| demo::run(&args, output)),
-        Some(AnyCommand::Sessions(args)) => {
-            printed(|output| sessions::run(&cli.global, &args, output))
+        Some(AnyCommand::Session(command) | AnyCommand::Sessions(sessions::Args { command })) => {
+            printed(|output| sessions::run(&cli.global, &command, output))
         }
         Some(AnyCommand::Export(args)) => printed(|output| export::run(&cli.global, &args, output)),
         Some(AnyCommand::Open(args)) => printed(|output| open::run(&cli.global, &args, output)),
@@ -217,12 +214,8 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(AnyCommand::Setup(args)) => printed(|output| setup::run(&cli.global, &args, output)),
         Some(AnyCommand::Doctor(args)) => printed(|output| doctor::run(&cli.global, &args, output)),
         Some(AnyCommand::Mcp(args)) => serve::mcp::run(&cli.global, &args),
-        Some(AnyCommand::Completions(args)) => {
-            printed(|output| completions::run(&args, &DEFINITION, output))
-        }
-        Some(AnyCommand::Man(args)) => {
-            printed(|output| man::run(&args, DEFINITION.clone(), output))
-        }
+        Some(AnyCommand::Completions(args)) => printed(|output| completions::run(&args, output)),
+        Some(AnyCommand::Man(args)) => printed(|output| man::run(&args, definition(), output)),
         Some(AnyCommand::Import(args)) => printed(|output| import::run(&cli.global, &args, output)),
         None if !stdin_is_terminal() => serve::run(&cli.global, &cli.serve),
         None => Err(Failure::usage(
@@ -248,48 +241,22 @@ fn printed(run: impl FnOnce(&mut Output) -> Result<(), Failure>) -> Result<(), F
     output.finish()
 }
 
-/// Parses the command line, and returns it as it was understood: commands of `rejoin sessions` may be
-/// given without that word.
-fn parse(arguments: Vec<OsString>) -> (Result<Cli, clap::Error>, Vec<OsString>) {
+/// The definition of the whole command line.
+fn definition() -> clap::Command {
+    help::arranged(Cli::<AnyCommand>::command())
+}
+
+/// Parses the command line.
+fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
     // Clients wait for what they start: the commands that they do not need are not defined for it.
-    if let Ok(cli) = Cli::<Serving>::try_parse_from(&arguments) {
-        return (Ok(cli.into()), arguments);
+    if let Ok(cli) = Cli::<Serving>::try_parse_from(arguments) {
+        return Ok(cli.into());
     }
-    match Cli::try_parse_from(&arguments) {
-        Err(error) => match with_sessions(&error, &arguments) {
-            Some(longer) => (Cli::try_parse_from(&longer), longer),
-            None => (Err(error), arguments),
-        },
-        parsed => (parsed, arguments),
-    }
-}
-
-/// The command line with `sessions` before the word that is no command, if it is one of
-/// `rejoin sessions`.
-fn with_sessions(error: &clap::Error, arguments: &[OsString]) -> Option<Vec<OsString>> {
-    let word = unknown_command(error)?;
-    let sessions = DEFINITION.find_subcommand("sessions")?;
-    sessions.find_subcommand(word)?;
-    below_sessions(word, arguments)
-}
-
-/// The command line with `sessions` before this word, if that is in the place of a command.
-fn below_sessions(word: &str, arguments: &[OsString]) -> Option<Vec<OsString>> {
-    let at = arguments.iter().position(|argument| argument == word)?;
-    let (before, behind) = arguments.split_at(at);
-    let is_command = |argument: &OsString| DEFINITION.find_subcommand(argument).is_some();
-    let is_first = !before[1..].iter().any(is_command);
-    is_first.then(|| [before, &["sessions".into()], behind].concat())
-}
-
-/// The word that is no command.
-fn unknown_command(error: &clap::Error) -> Option<&str> {
-    match error.get(ContextKind::InvalidSubcommand) {
-        Some(ContextValue::String(word)) if error.kind() == ErrorKind::InvalidSubcommand => {
-            Some(word)
-        }
-        _ => None,
-    }
+    let mut command = definition();
+    let parsed = command
+        .try_get_matches_from_mut(arguments)
+        .and_then(|matches| Cli::from_arg_matches(&matches));
+    parsed.map_err(|error| error.format(&mut command))
 }
 
 /// `rejoin sessions` alone, in a terminal, chooses a session from a list.
@@ -301,7 +268,8 @@ fn picker(error: &clap::Error, arguments: &[OsString]) -> Option<Cli> {
     if !lacks_command || !stdin_is_terminal() || !Output::standard().is_terminal() {
         return None;
     }
-    let cli = Cli::try_parse_from(arguments.iter().cloned().chain(["pick".into()])).ok();
+    let arguments: Vec<_> = arguments.iter().cloned().chain(["pick".into()]).collect();
+    let cli = parse(&arguments).ok();
     cli.filter(|cli| matches!(cli.command, Some(AnyCommand::Sessions(_))))
 }
 
@@ -320,12 +288,9 @@ fn refuse(error: clap::Error, arguments: &[OsString]) -> ExitCode {
     // If this succeeds, only such a character was wrong; the message does not repeat it.
     let shown = arguments
         .iter()
-        .map(|argument| printable(&argument.to_string_lossy()));
-    let mut error = Cli::<AnyCommand>::try_parse_from(shown)
-        .err()
-        .unwrap_or(error);
-    suggest_commands_of_sessions(&mut error, arguments);
-    explain_resume(&mut error);
+        .map(|argument| printable(&argument.to_string_lossy()).into());
+    let mut error = parse(&shown.collect::<Vec<_>>()).err().unwrap_or(error);
+    help::suggest(&mut error);
     explain_wrap(&mut error, arguments);
     // Help goes to stdout and is not a failure; a wrong command line goes to stderr.
     let code = if error.use_stderr() {
@@ -335,44 +300,6 @@ fn refuse(error: clap::Error, arguments: &[OsString]) -> ExitCode {
     };
     error.print().ok();
     ExitCode::from(code)
-}
-
-/// Commands of `rejoin sessions` are suggested, too, since they may be given without that word.
-fn suggest_commands_of_sessions(error: &mut clap::Error, arguments: &[OsString]) {
-    let longer = unknown_command(error).and_then(|word| below_sessions(word, arguments));
-    let Some(longer) = longer else {
-        return;
-    };
-    let below = Cli::<AnyCommand>::try_parse_from(longer).err();
-    let mut similar = Vec::new();
-    for error in [below.as_ref(), Some(&*error)] {
-        let suggested = error.and_then(|error| error.get(ContextKind::SuggestedSubcommand));
-        match suggested {
-            Some(ContextValue::String(one)) => similar.push(one.clone()),
-            Some(ContextValue::Strings(several)) => similar.extend_from_slice(several),
-            _ => {}
-        }
-    }
-    if !similar.is_empty() {
-        error.insert(
-            ContextKind::SuggestedSubcommand,
-            ContextValue::Strings(similar),
-        );
-    }
-}
-
-/// A session is resumed in the client. Commands that resemble the word do something else.
-fn explain_resume(error: &mut clap::Error) {
-    if !unknown_command(error).is_some_and(|word| ["continue", "load"].contains(&word)) {
-        return;
-    }
-    error.remove(ContextKind::SuggestedSubcommand);
-    let tips = [
-        "in your editor, sessions are resumed with `rejoin wrap -- AGENT` as its agent",
-        "in a terminal, `rejoin resume last` says how their own tool goes on with them",
-    ];
-    let tips = tips.map(Into::into).into();
-    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
 }
 
 /// The command of the agent begins after `--`.

@@ -15,8 +15,8 @@ use super::values::EnvValue;
 const VARIABLE: &str = "REJOIN_SOURCES";
 
 /// The choice of all tools, and that of none of them.
-const ALL: &str = "all";
-const NONE: &str = "none";
+pub(super) const ALL: &str = "all";
+pub(super) const NONE: &str = "none";
 
 /// A choice of tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +63,7 @@ pub(super) struct Args {
     /// `codex,claude-code`. By default all, and none if a store is named.
     #[arg(
         long,
+        alias = "source",
         env = VARIABLE,
         value_name = "NAMES",
         default_value = "",
@@ -124,12 +125,6 @@ impl SourceChoice {
 pub(super) fn name_of(agent: &str) -> Option<&'static str> {
     let source = SOURCES.iter().find(|source| source.agent == agent);
     source.map(|source| source.name)
-}
-
-/// The agent of the tool with this name.
-pub(super) fn agent_of(name: &str) -> Option<&'static str> {
-    let source = SOURCES.iter().find(|source| source.name == name);
-    source.map(|source| source.agent)
 }
 
 /// Where tools keep their files; none if the home folder is unknown.

@@ -4,11 +4,9 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::Duration;
 
 use rejoin::engine::known::title;
 use rejoin::export::stats_page;
-use rejoin::history::long_before;
 use rejoin::history::prices::Prices;
 use rejoin::history::stats::{Groups, Numbers, Stats, TurnStats};
 use rejoin::store::StoreError;
@@ -19,6 +17,7 @@ use super::global::Global;
 use super::open::show;
 use super::page_file::{self, PrivateFile};
 use super::sessions::context::{CommandContext, OtherTools, unread};
+use super::sessions::time_of;
 use super::sources;
 use super::term::{
     ID, Output, STRONG, StyledLine, busy, count, cut_start, pad, printable, report, width, wrap,
@@ -40,14 +39,13 @@ const ORDER: [usize; 4] = [1, 0, 2, 3];
 const LEAST_NAME: usize = 12;
 /// The parts of a bar, from an eighth of a character to seven.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-const DAY: Duration = Duration::from_hours(24);
 
 /// What to count.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Only the last N days.
-    #[arg(long, value_name = "N")]
-    days: Option<u32>,
+    /// Only the turns since then: an age such as 30d, a date, `today`, `yesterday` or a time.
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
     /// Show a page with plots in the browser.
     #[arg(long, conflicts_with = "json")]
     open: bool,
@@ -64,10 +62,11 @@ pub(super) struct Args {
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let context = CommandContext::of_sources(global, &args.sources)?;
     let ids = context.store.ids()?;
-    let now = context.sys.clock.now();
-    let since = args
-        .days
-        .map_or_else(String::new, |days| long_before(now, DAY * days).to_string());
+    let since = args.since.as_ref().map(|text| {
+        let (clock, zone) = (&*context.sys.clock, output.look().zone);
+        time_of("--since", text, false, clock, zone)
+    });
+    let since = since.transpose()?.unwrap_or_default();
     let doing = || format!("Reading {} …", count(ids.len(), "session"));
     let of_log = |id: &SessionId| -> Result<Vec<TurnStats>, Failure> {
         match context.store.read(id) {

@@ -313,6 +313,6 @@ fn copy_one(
 fn parse(id: &str) -> Result<SessionId, Failure> {
     SessionId::parse(id).ok_or_else(|| {
         Failure::usage(format!("not the whole id of a session: {id}"))
-            .hint("run `rejoin sessions list --json` to see whole ids")
+            .hint("run `rejoin list --json` to see whole ids")
     })
 }

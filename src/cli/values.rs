@@ -64,7 +64,7 @@ pub(super) fn bytes(text: &str) -> Result<usize, String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Timeout(pub(super) Option<Duration>);
 
-/// Used where no limit is set: 100 years.
+/// 100 years: used where no limit is set.
 const NO_LIMIT: Duration = Duration::from_hours(100 * 365 * 24);
 
 impl Timeout {
@@ -81,31 +81,27 @@ impl FromStr for Timeout {
         if matches!(text, "none" | "0") {
             return Ok(Self(None));
         }
-        let time = humantime::parse_duration(text)
-            .map_err(|error| format!("{error}; write a time as `30s` or `2m`, or `none`"))?;
+        let time = duration(text).map_err(|error| format!("{error}, or `none`"))?;
         Ok(Self((!time.is_zero()).then_some(time)))
     }
 }
 
-/// Parses a whole number with its unit: `s`, `m`, `h`, `d` or `w`.
-pub(super) fn age(text: &str) -> Result<Duration, String> {
-    let wrong = || "not a number with a unit, such as 90d, 12h or 2w".to_owned();
-    let unit = text.chars().last().ok_or_else(wrong)?;
-    let seconds = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 60 * 60,
-        'd' => 24 * 60 * 60,
-        'w' => 7 * 24 * 60 * 60,
-        _ => return Err(wrong()),
+/// Parses a length of time.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let read = humantime::parse_duration(text);
+    read.map_err(|error| format!("{error}; write a time as `30s`, `12h` or `90d`"))
+}
+
+/// Parses the time after which sessions expire; a number without a unit is one of days.
+pub(super) fn expiry(text: &str) -> Result<Duration, String> {
+    let time = match text.parse() {
+        Ok(days) => Duration::from_hours(24).saturating_mul(days),
+        Err(_) => duration(text)?,
     };
-    let number = text.strip_suffix(unit).unwrap_or_default();
-    if !number.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(wrong());
+    if time.is_zero() || time > NO_LIMIT {
+        return Err("expected a time between `1s` and `36500d`".to_owned());
     }
-    let number: u64 = number.parse().map_err(|_| wrong())?;
-    let seconds = number.checked_mul(seconds).ok_or("that is too long")?;
-    Ok(Duration::from_secs(seconds))
+    Ok(time)
 }
 
 /// The value of an option that an environment variable may set for all commands, or what is wrong with
@@ -179,30 +175,30 @@ mod tests {
         for text in ["", "abc", "30", "-1s"] {
             let error = text.parse::<Timeout>().unwrap_err();
             assert!(
-                error.ends_with("write a time as `30s` or `2m`, or `none`"),
+                error.ends_with("write a time as `30s`, `12h` or `90d`, or `none`"),
                 "{error}"
             );
         }
     }
 
     #[test]
-    fn a_number_and_a_unit() {
-        for (text, seconds) in [("0s", 0), ("90m", 5400), ("12h", 43200), ("30d", 2_592_000)] {
-            assert_eq!(age(text), Ok(Duration::from_secs(seconds)), "{text}");
-        }
-        for bad in [
-            "",
-            "d",
-            "30",
-            "-1d",
-            "+1d",
-            "1.5h",
-            "30 d",
-            "1é",
-            "99999999999999999999d",
+    fn a_time_has_a_unit() {
+        for (text, seconds) in [
+            ("0s", 0),
+            ("90m", 5400),
+            ("1h 30m", 5400),
+            ("2w", 1_209_600),
         ] {
-            assert!(age(bad).is_err(), "{bad}");
+            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
-        assert!(age("18446744073709551615w").is_err());
+        for wrong in ["", "d", "30", "-1d", "+1d", "1é", "99999999999999999999d"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+        for (text, days) in [("30", 30), ("30d", 30), ("48h", 2)] {
+            assert_eq!(expiry(text), Ok(Duration::from_hours(24 * days)), "{text}");
+        }
+        for wrong in ["0", "0d", "36501", "-1"] {
+            assert!(expiry(wrong).is_err(), "{wrong}");
+        }
     }
 }

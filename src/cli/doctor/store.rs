@@ -125,7 +125,7 @@ fn sessions(store: &Store, shown: &str, agents: &mut BTreeSet<String>) -> Vec<Fi
         found.push(Finding::error(
             "sessions",
             why,
-            "`rejoin sessions verify` says where; restore them from a backup",
+            "`rejoin verify` says where; restore them from a backup",
         ));
     }
     let mut holders = BTreeMap::<String, usize>::new();
@@ -240,7 +240,7 @@ fn room(place: &Path) -> Option<Finding> {
         Finding::warning(
             "disk space",
             shown,
-            "`rejoin sessions prune` moves old sessions to the trash, `rejoin sessions trash empty` empties it",
+            "`rejoin prune` moves old sessions to the trash, `rejoin trash empty` empties it",
         )
     } else {
         Finding::ok("disk space", shown)

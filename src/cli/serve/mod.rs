@@ -32,14 +32,12 @@ use super::global::{Global, Stage};
 use super::sources;
 use super::store_path;
 use super::term::{note, stdin_is_terminal};
-use super::values::{EnvValue, Size, Timeout, bytes};
+use super::values::{EnvValue, Size, Timeout, bytes, expiry};
 
 /// The smallest limit: any request of the protocol without large content fits.
 const LEAST_LINE: usize = 4096;
 /// The largest limit: a longer line would not fit into a record.
 const MOST_LINE: usize = LONGEST - AROUND;
-
-const DAY: Duration = Duration::from_hours(24);
 
 /// How to serve.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
@@ -75,10 +73,10 @@ pub(super) struct Args {
         default_value = "64K"
     )]
     clip_tools: EnvValue<Size>,
-    /// Expire sessions without activity for this many days: they become unavailable and are moved
-    /// to the trash in the background. Off by default.
-    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36500))]
-    expire_after: Option<u32>,
+    /// Expire sessions without activity for this long, such as `90d`: they become unavailable and are
+    /// moved to the trash in the background. A number without a unit is one of days. Off by default.
+    #[arg(long, value_name = "TIME", value_parser = expiry)]
+    expire_after: Option<Duration>,
     /// Time limit for the client to read or write a file or to create a terminal, such as `30s` or
     /// `2m`, or `none`. Questions to the user have no limit.
     #[arg(long, value_name = "TIME", default_value = "2m")]
@@ -197,7 +195,7 @@ pub(super) fn on(
         client_timeout: args.client_timeout.0,
         unstable: args.unstable,
         notify: args.notify.options(global)?,
-        expire_after: args.expire_after.map(|days| DAY * days),
+        expire_after: args.expire_after,
     };
     raise_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -1,4 +1,4 @@
-//! `rejoin sessions delete`.
+//! `rejoin delete`.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use super::named::SESSIONS;
 
 /// What to delete.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     #[arg(value_name = "ID", required = true, help = SESSIONS)]
     ids: Vec<String>,
     /// Remove them permanently, with their copies in the trash and their words in the search index.
@@ -50,7 +50,7 @@ pub(super) fn run(
             id.to_string()
         };
         output.say(context.global.with_store(&format!(
-            "{name} is in the trash; `rejoin sessions restore {shown}` brings it back"
+            "{name} is in the trash; `rejoin restore {shown}` brings it back"
         )))?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! `rejoin sessions fork`.
+//! `rejoin fork`.
 
 use crate::cli::exit::Failure;
 use crate::cli::term::Output;
@@ -10,10 +10,10 @@ use super::named::SESSION;
 
 /// What to fork, and where.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     #[arg(value_name = "ID", help = SESSION)]
     id: String,
-    /// Keep the turns up to this one, by the number that `rejoin sessions show` prints.
+    /// Keep the turns up to this one, by the number that `rejoin show` prints.
     #[arg(long, value_name = "TURN", value_parser = clap::value_parser!(u64).range(1..))]
     at: u64,
 }
@@ -35,7 +35,7 @@ fn failure(error: ForkAfterError, turn: u64) -> Failure {
     match error {
         ForkAfterError::Store(error) => error.into(),
         error @ ForkAfterError::Turns(_) => {
-            let hint = "`rejoin sessions show` prints the numbers of the turns";
+            let hint = "`rejoin show` prints the numbers of the turns";
             Failure::usage(format!("there is no turn {turn}: {error}")).hint(hint)
         }
         ForkAfterError::Open => Failure::new(format!("turn {turn} has not ended"))

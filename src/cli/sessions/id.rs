@@ -156,7 +156,7 @@ fn unknown(context: &CommandContext<'_>, text: &str) -> Failure {
     let trashed = context.store.trashed().unwrap_or_default();
     match find_trashed(context, &trashed, text) {
         Ok(Some(id)) => there_is_none(text).hint(format!(
-            "it is in the trash: `rejoin sessions restore {id}` brings it back"
+            "it is in the trash: `rejoin restore {id}` brings it back"
         )),
         _ => nowhere(text),
     }
@@ -164,7 +164,7 @@ fn unknown(context: &CommandContext<'_>, text: &str) -> Failure {
 
 /// The failure for a name that is not in the trash either.
 fn nowhere(text: &str) -> Failure {
-    there_is_none(text).hint("run `rejoin sessions list` to see available sessions")
+    there_is_none(text).hint("run `rejoin list` to see available sessions")
 }
 
 fn there_is_none(text: &str) -> Failure {

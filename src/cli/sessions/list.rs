@@ -1,26 +1,26 @@
-//! `rejoin sessions list`.
+//! `rejoin list`.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use anstyle::Style;
-use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
-use crate::cli::sources::{self, SourceChoice, agent_of, name_of};
+use crate::cli::sources::{self, name_of};
 use crate::cli::term::{ACTIVE, FAINT, Look, Output, WAITING, count, one_line};
 use crate::cli::values::number;
-use rejoin::engine::known::title;
+use rejoin::engine::known::{all_names, title};
 use rejoin::history::last_used;
 use rejoin::index::{Archived, Filter, Listed};
 use rejoin::record::{ActivityState, AgentSessionId};
-use rejoin::sources::{LiveSources, SOURCES};
+use rejoin::sources::LiveSources;
 use rejoin::sys::{Timestamp, grouped, path};
 
 use super::context::CommandContext;
 use super::named::{ShortIds, UNTITLED};
+use super::search::time_of;
 use super::table::{ON_A_SCREEN, TableRow, print_table};
 
 /// The state of a conversation that another tool keeps.
@@ -31,12 +31,13 @@ const PAGE: usize = 1000;
 
 /// What to list.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
-    /// Also conversations that other tools keep: of every tool (`all`), of none, or only those of
-    /// one, such as `codex`, imported or not. By default `all` on a terminal, unless a store or
-    /// REJOIN_SOURCES is given, and otherwise `none`.
-    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(names()))]
-    source: Option<String>,
+pub(in crate::cli) struct Args {
+    /// Only sessions with this agent, by any of its names, such as `codex`; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    agent: Vec<String>,
+    /// Only what was used since then: an age such as 7d, a date, `today`, `yesterday` or a time.
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
     /// Only sessions with this working directory.
     #[arg(long, value_name = "DIR")]
     cwd: Option<std::path::PathBuf>,
@@ -49,12 +50,8 @@ pub(super) struct Args {
     /// Print a JSON array.
     #[arg(long)]
     pub(super) json: bool,
-}
-
-fn names() -> impl Iterator<Item = &'static str> {
-    ["all", "none"]
-        .into_iter()
-        .chain(SOURCES.iter().map(|source| source.name))
+    #[command(flatten)]
+    sources: sources::Args,
 }
 
 impl Args {
@@ -62,26 +59,13 @@ impl Args {
         output.is_terminal() && !self.json
     }
 
-    /// The tools whose conversations are listed, too.
+    /// The tools whose conversations are listed, too. Programs get none unless they ask for some.
     pub(super) fn live(
         &self,
         global: &Global,
         output: &Output,
     ) -> Result<Option<Arc<LiveSources>>, Failure> {
-        let Some(source) = &self.source else {
-            return if self.is_for_people(output) {
-                sources::usual(global)
-            } else {
-                Ok(None)
-            };
-        };
-        let choice: SourceChoice = source.parse().map_err(Failure::usage)?;
-        match choice.live(false) {
-            None if source != "none" => Err(Failure::new(
-                "cannot find the conversations of other tools: the home folder is unknown",
-            )),
-            live => Ok(live),
-        }
+        self.sources.live(global, self.is_for_people(output))
     }
 }
 
@@ -99,9 +83,14 @@ pub(super) fn run(
     args: &Args,
     output: &mut Output,
 ) -> Result<(), Failure> {
+    let since = args.since.as_ref().map(|text| {
+        let (clock, zone) = (&*context.sys.clock, output.look().zone);
+        time_of("--since", text, false, clock, zone)
+    });
     let filter = Filter {
         cwd: folder(args.cwd.as_deref())?,
-        agent: args.source.as_deref().and_then(agent_of).map(str::to_owned),
+        agents: all_names(&args.agent),
+        since: since.transpose()?,
         archived: Archived::Include,
         ..Filter::default()
     };
@@ -127,7 +116,7 @@ pub(super) fn run(
         }
     } else {
         for session in &listed {
-            output.line(match &args.source {
+            output.line(match &context.live {
                 Some(_) => line_with_tool(session),
                 None => line(session),
             })?;
@@ -138,7 +127,8 @@ pub(super) fn run(
     }
     if listed.is_empty() && limit > 0 {
         match filter.cwd {
-            None => context.no_sessions(),
+            None if args.agent.is_empty() && args.since.is_none() => context.no_sessions(),
+            None => context.nothing("there is no session of this agent or time"),
             Some(cwd) => context.nothing(&format!("there is no session that works in {cwd}")),
         }
     }

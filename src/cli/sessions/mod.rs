@@ -37,39 +37,41 @@ pub(super) use search::time_of;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
-    command: SessionsCommand,
+    pub(super) command: SessionsCommand,
 }
 
+/// The commands for sessions.
 #[derive(Debug, Subcommand)]
-enum SessionsCommand {
+pub(super) enum SessionsCommand {
     /// List sessions that have a prompt, newest first.
     #[command(
         visible_alias = "ls",
-        after_help = "Example:\n  rejoin sessions list --cwd . -n 5"
+        after_help = "Example:\n  rejoin list --cwd . -n 5"
     )]
     List(list::Args),
     /// Search the text of sessions.
-    #[command(after_help = "Example:\n  rejoin sessions search \"connection pool\" --since 7d")]
+    #[command(after_help = "Example:\n  rejoin search \"connection pool\" --since 7d")]
     Search(Box<search::Args>),
     /// Show a conversation.
+    #[command(after_help = "Example:\n  rejoin show last --last 3")]
     Show(show::Args),
     /// Give a session another title.
-    #[command(after_help = "Example:\n  rejoin sessions rename last Fix the cache")]
+    #[command(after_help = "Example:\n  rejoin rename last Fix the cache")]
     Rename(rename::Args),
     /// Make a new session of the first turns of one, to go on from there.
-    #[command(after_help = "Example:\n  rejoin sessions fork last --at 3")]
+    #[command(after_help = "Example:\n  rejoin fork last --at 3")]
     Fork(fork::Args),
     /// Move sessions to the trash, or remove them permanently.
     #[command(
         visible_alias = "rm",
-        after_help = "Example:\n  rejoin sessions delete 1c2d3e4f"
+        after_help = "Example:\n  rejoin delete 1c2d3e4f"
     )]
     Delete(delete::Args),
     /// Move inactive sessions to the trash.
-    #[command(after_help = "Example:\n  rejoin sessions prune --older-than 90d --dry-run")]
+    #[command(after_help = "Example:\n  rejoin prune --older-than 90d --dry-run")]
     Prune(prune::Args),
     /// Restore sessions from the trash; without an ID, list the trash.
-    #[command(after_help = "Example:\n  rejoin sessions restore last")]
+    #[command(after_help = "Example:\n  rejoin restore last")]
     Restore(restore::Args),
     /// List the trash, or empty it.
     Trash(trash::Args),
@@ -77,21 +79,25 @@ enum SessionsCommand {
     #[command(hide = true)]
     Pick,
     /// Let a session go on from an earlier turn, or bring back what that has undone.
-    #[command(after_help = "Example:\n  rejoin sessions rewind last --to 3")]
+    #[command(after_help = "Example:\n  rejoin rewind last --to 3")]
     Rewind(rewind::Args),
     /// Take a session from the process that has it open, if the store is a database.
-    #[command(after_help = "Example:\n  rejoin sessions take-over last")]
+    #[command(after_help = "Example:\n  rejoin take-over last")]
     TakeOver(take_over::Args),
     /// Check logs for damage. Changes nothing.
-    #[command(after_help = "Example:\n  rejoin sessions verify --json")]
+    #[command(after_help = "Example:\n  rejoin verify --json")]
     Verify(verify::Args),
 }
 
-pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
+pub(super) fn run(
+    global: &Global,
+    command: &SessionsCommand,
+    output: &mut Output,
+) -> Result<(), Failure> {
     let root = store_path::root(global)?;
     let sys = Sys::real();
     // Reading must not create a store.
-    let live = match &args.command {
+    let live = match command {
         SessionsCommand::Search(args) => args.sources.live(global, true)?,
         SessionsCommand::Show(args) => args.sources.live(global, true)?,
         SessionsCommand::List(args) => args.live(global, output)?,
@@ -103,7 +109,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     };
     // Commands that only say that they change nothing of other tools.
     let changes = matches!(
-        args.command,
+        command,
         SessionsCommand::Rename(_) | SessionsCommand::Fork(_) | SessionsCommand::Delete(_)
     );
     let shows_tools = !changes && live.as_ref().is_some_and(|live| live.are_there());
@@ -112,12 +118,12 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         let place = place::shown(&root);
         let hint = match SourceChoice::Unset.live(global.store().is_none()) {
             Some(tools) if tools.are_there() => format!(
-                "`rejoin sessions list --source all` has the conversations of other tools; the \
+                "`rejoin list --sources all` has the conversations of other tools; the \
                  store would be {place}"
             ),
             _ => format!("the store would be {place}; name another with --store"),
         };
-        match &args.command {
+        match command {
             SessionsCommand::Pick => Ok(()),
             SessionsCommand::List(args) => list::empty(args.json, output),
             SessionsCommand::Search(args) => list::empty(args.json, output),
@@ -134,7 +140,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         live,
         ..CommandContext::open(global, &root, sys)?
     };
-    perform(context, &args.command, output)
+    perform(context, command, output)
 }
 
 fn perform(

@@ -27,7 +27,7 @@ const MOST_SHOWN: usize = 5;
 /// How many columns of their titles.
 const TITLE: usize = 50;
 /// The name of the session that was used last.
-pub(super) const LAST: &str = "last";
+pub(in crate::cli) const LAST: &str = "last";
 
 /// A session that a name may mean.
 #[derive(Clone, Debug)]
@@ -215,8 +215,8 @@ fn is_part(id: &SessionId, text: &str) -> bool {
 
 /// The content of a session in the trash; empty if its log cannot be read.
 #[derive(Debug, Default)]
-pub(super) struct TrashedContent {
-    pub(super) title: Option<String>,
+pub(in crate::cli) struct TrashedContent {
+    pub(in crate::cli) title: Option<String>,
     pub(super) agent: String,
     pub(super) cwd: String,
     /// The ID by which an agent knew it.
@@ -225,7 +225,7 @@ pub(super) struct TrashedContent {
 
 impl TrashedContent {
     /// Reads all of the log: titles may be given at any time.
-    pub(super) fn of(store: &Store, trashed: &Trashed) -> Self {
+    pub(in crate::cli) fn of(store: &Store, trashed: &Trashed) -> Self {
         let Ok(mut reader) = store.read_trashed(trashed) else {
             return Self::default();
         };

@@ -1,10 +1,10 @@
-//! `rejoin sessions prune`.
+//! `rejoin prune`.
 
 use std::time::Duration;
 
 use crate::cli::exit::Failure;
 use crate::cli::term::{Output, Progress, count};
-use crate::cli::values::{age, number};
+use crate::cli::values::{duration, number};
 use rejoin::history::{Expired, expire, has_aged, last_used, long_before};
 use rejoin::index::Listed;
 
@@ -18,7 +18,7 @@ use super::table::{ON_A_SCREEN, SessionTable, TableRow};
 pub(super) struct Which {
     /// Only sessions whose last activity (or creation, if never prompted) is older than AGE, such
     /// as 90d, 12h or 2w.
-    #[arg(long, value_name = "AGE", value_parser = age)]
+    #[arg(long, value_name = "AGE", value_parser = duration)]
     older_than: Option<Duration>,
     /// Keep the N most recently active sessions, however old they are.
     #[arg(long, value_name = "N", value_parser = number)]
@@ -28,7 +28,7 @@ pub(super) struct Which {
 /// What to do.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     #[command(flatten)]
     which: Which,
     /// Only show what would be moved.
@@ -141,7 +141,7 @@ fn summary(args: &Args, moved: usize) -> String {
         (true, _) => format!("{sessions} would go to the trash"),
         (false, 0) => format!("{sessions} moved to the trash"),
         (false, _) => format!(
-            "{sessions} moved to the trash; `rejoin sessions restore` lists what is there, \
+            "{sessions} moved to the trash; `rejoin restore` lists what is there, \
              with `--all` or `--deleted-within 10m` it brings them back"
         ),
     }

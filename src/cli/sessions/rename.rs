@@ -1,4 +1,4 @@
-//! `rejoin sessions rename`.
+//! `rejoin rename`.
 
 use crate::cli::exit::Failure;
 use crate::cli::term::Output;
@@ -11,7 +11,7 @@ use super::named::SESSION;
 
 /// What to rename.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     #[arg(value_name = "ID", help = SESSION)]
     id: String,
     /// Its new title.

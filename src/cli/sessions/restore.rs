@@ -1,11 +1,11 @@
-//! `rejoin sessions restore`.
+//! `rejoin restore`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::cli::exit::{Failure, NOT_FOUND};
 use crate::cli::term::{Output, Progress, count};
-use crate::cli::values::age;
+use crate::cli::values::duration;
 use rejoin::history::long_before;
 use rejoin::store::{StoreError, Trashed};
 use rejoin::sys::SessionId;
@@ -17,7 +17,7 @@ use super::trash;
 
 /// What to restore.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     #[arg(value_name = "ID", help = format!("{SESSIONS}; without one, the trash is listed"))]
     ids: Vec<String>,
     /// Restore all sessions in the trash.
@@ -25,7 +25,7 @@ pub(super) struct Args {
     all: bool,
     /// Restore the sessions that were deleted within AGE, such as 10m, 12h or 2d, for example to
     /// undo a `prune`.
-    #[arg(long, value_name = "AGE", value_parser = age, conflicts_with_all = ["ids", "json", "all"])]
+    #[arg(long, value_name = "AGE", value_parser = duration, conflicts_with_all = ["ids", "json", "all"])]
     deleted_within: Option<Duration>,
     /// Print the list as a JSON array.
     #[arg(long, conflicts_with = "ids")]
@@ -66,7 +66,7 @@ pub(super) fn run(
                 return Failure::with_code(NOT_FOUND, "the trash is empty");
             }
             Failure::with_code(NOT_FOUND, format!("session {text} is not in the trash"))
-                .hint("run `rejoin sessions trash list` to see the trash")
+                .hint("run `rejoin trash list` to see the trash")
         };
         let id = find_trashed(context, &trashed, text)?.ok_or_else(absent)?;
         context.store.restore(&id).map_err(|error| match error {

@@ -1,4 +1,4 @@
-//! `rejoin sessions rewind`.
+//! `rejoin rewind`.
 
 use crate::cli::exit::{Failure, IN_USE, NOT_FOUND};
 use crate::cli::socket;
@@ -15,10 +15,10 @@ use super::named::SESSION;
 
 /// Where to go back to.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     #[arg(value_name = "ID", help = SESSION)]
     id: String,
-    /// Keep the turns 1 to N, with the numbers that `rejoin sessions show` prints, and go on from there.
+    /// Keep the turns 1 to N, with the numbers that `rejoin show` prints, and go on from there.
     #[arg(long, value_name = "N", required_unless_present = "undo")]
     to: Option<u64>,
     /// Bring back what the last rewind has undone. What was said since is undone then.
@@ -73,7 +73,7 @@ fn no_such_place(args: &Args) -> Failure {
             NOT_FOUND,
             format!("nothing was said after turn {to}, or there is no such turn"),
         )
-        .hint("`rejoin sessions show` prints the turns with their numbers"),
+        .hint("`rejoin show` prints the turns with their numbers"),
         None => Failure::with_code(NOT_FOUND, "nothing was undone in this session"),
     }
 }

@@ -1,4 +1,4 @@
-//! `rejoin sessions search`.
+//! `rejoin search`.
 
 use chrono::NaiveDate;
 use regex::Regex;
@@ -9,9 +9,9 @@ use crate::cli::sources;
 use crate::cli::term::{
     FAINT, HIT, Look, Output, STRONG, count, cut, cut_start, note, one_line, width,
 };
-use crate::cli::values::{age, number};
+use crate::cli::values::{duration, number};
 use rejoin::conversation::Field;
-use rejoin::engine::known::KnownAgent;
+use rejoin::engine::known::all_names;
 use rejoin::history::{last_used, long_before};
 use rejoin::index::{Archived, Filter, Hit, HitsError, ListError, Listed, Pattern, Query, Search};
 use rejoin::sources::LARGEST;
@@ -36,7 +36,7 @@ const WITH_TIMES: usize = 90;
 /// What to look for.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     /// Words to search for, or their beginnings, and phrases in double quotes. A session matches if
     /// all of them occur in what was said, or in what its tools were given and returned.
     #[arg(value_name = "TEXT", required_unless_present_any = ["substring", "regex"])]
@@ -59,10 +59,10 @@ pub(super) struct Args {
     /// Only tool calls of this kind, or with these words in their titles or files.
     #[arg(long, value_name = "WORDS")]
     tool: Option<String>,
-    /// Only what is newer: an age such as 7d, a date or a time.
+    /// Only what is newer: an age such as 7d, a date, `today`, `yesterday` or a time.
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
-    /// Only what is older: an age such as 7d, a date or a time.
+    /// Only what is older: an age such as 7d, a date, `today`, `yesterday` or a time.
     #[arg(long, value_name = "WHEN")]
     until: Option<String>,
     /// Only sessions with this working directory.
@@ -178,15 +178,7 @@ fn query(args: &Args, clock: &dyn Clock, zone: Zone) -> Result<Query, Failure> {
         archived: Archived::Include,
         ..Filter::default()
     };
-    for name in &args.agent {
-        // Logs have several names for some agents.
-        let others = KnownAgent::called(name)
-            .into_iter()
-            .flat_map(KnownAgent::all_names);
-        query
-            .sources
-            .extend(others.map(str::to_owned).chain([name.clone()]));
-    }
+    query.sources = all_names(&args.agent);
     query.tool.clone_from(&args.tool);
     let is_wanted = |field: &Field| {
         (args.role.is_empty() || args.role.iter().any(|role| role == field.role()))
@@ -221,11 +213,16 @@ pub(in crate::cli) fn time_of(
     clock: &dyn Clock,
     zone: Zone,
 ) -> Result<String, Failure> {
-    if let Ok(age) = age(text) {
+    if let Ok(age) = duration(text) {
         return Ok(long_before(clock.now(), age).to_string());
     }
     let of_day = || {
-        let day: NaiveDate = text.parse().ok()?;
+        let today = || zone.shown(clock.now()).date();
+        let day: NaiveDate = match text {
+            "today" => today(),
+            "yesterday" => today().pred_opt()?,
+            _ => text.parse().ok()?,
+        };
         let time = if is_end {
             day.and_hms_milli_opt(23, 59, 59, 999)
         } else {
@@ -235,8 +232,8 @@ pub(in crate::cli) fn time_of(
     };
     let time = Timestamp::parse(text).or_else(of_day).ok_or_else(|| {
         Failure::usage(format!(
-            "{option} must be an age such as 7d, a date such as 2026-11-21, or a time such as \
-             2026-11-21T08:30:00Z"
+            "{option} must be an age such as 7d, a date such as 2026-11-21, `today`, `yesterday`, or a \
+             time such as 2026-11-21T08:30:00Z"
         ))
     })?;
     Ok(time.to_string())

@@ -224,9 +224,7 @@ fn check(file: &str, commands: &[&[&str]]) {
         }
     };
     let runs: Vec<_> = lines.iter().map(run).collect();
-    let names = commands
-        .iter()
-        .map(|arguments| format!("sessions {}", arguments.join(" ")));
+    let names = commands.iter().map(|arguments| arguments.join(" "));
     let names: Vec<_> = names.collect();
     let commands = names.iter().zip(&runs);
     let commands: Vec<_> = commands

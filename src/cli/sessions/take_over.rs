@@ -1,4 +1,4 @@
-//! `rejoin sessions take-over`.
+//! `rejoin take-over`.
 
 use crate::cli::exit::Failure;
 use crate::cli::term::Output;
@@ -10,7 +10,7 @@ use super::named::SESSION;
 
 /// What to take over.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     #[arg(value_name = "ID", help = SESSION)]
     id: String,
 }

@@ -1,4 +1,4 @@
-//! `rejoin sessions trash`: lists deleted sessions, and removes them permanently.
+//! `rejoin trash`: lists deleted sessions, and removes them permanently.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::cli::exit::Failure;
 use crate::cli::page_file::{name_of, remove_page};
 use crate::cli::term::{Output, confirm, count, one_line};
-use crate::cli::values::{age, number};
+use crate::cli::values::{duration, number};
 use rejoin::engine::known::title;
 use rejoin::history::long_before;
 use rejoin::store::{Store, Trashed};
@@ -22,14 +22,14 @@ use super::table::{ON_A_SCREEN, TableRow, print_table};
 /// What to do with the trash.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     #[command(subcommand)]
     command: Option<TrashCommand>,
     #[command(flatten)]
     list: TrashListArgs,
 }
 
-/// The action of `rejoin sessions trash`.
+/// The action of `rejoin trash`.
 enum What<'a> {
     List(&'a TrashListArgs),
     Empty(Option<Duration>, bool),
@@ -51,14 +51,14 @@ enum TrashCommand {
     /// List the sessions in the trash.
     #[command(
         visible_alias = "ls",
-        after_help = "Example:\n  rejoin sessions trash list -n 5"
+        after_help = "Example:\n  rejoin trash list -n 5"
     )]
     List(TrashListArgs),
     /// Permanently remove deleted sessions, and torn ends of logs, from the trash.
-    #[command(after_help = "Example:\n  rejoin sessions trash empty --older-than 30d")]
+    #[command(after_help = "Example:\n  rejoin trash empty --older-than 30d")]
     Empty {
         /// Only what has been in the trash for longer than AGE, such as 30d, 12h or 2w.
-        #[arg(long, value_name = "AGE", value_parser = age)]
+        #[arg(long, value_name = "AGE", value_parser = duration)]
         older_than: Option<Duration>,
         /// Do not ask for confirmation.
         #[arg(long, short)]

@@ -1,4 +1,4 @@
-//! `rejoin sessions verify`.
+//! `rejoin verify`.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use super::named::SESSION;
 
 /// What to check.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     #[arg(value_name = "ID", help = format!("{SESSION}; without one, all are checked"))]
     id: Option<String>,
     /// Print a JSON array with a report for each session.

@@ -164,8 +164,13 @@ fn invalid_command_line_does_nothing() {
         ),
         (vec!["sessions"], " sessions "),
         (vec!["lst"], "'list'"),
-        (vec!["serch", "x"], "'search', 'serve'"),
+        (vec!["serch", "x"], "'serve', 'search'"),
         (vec!["sessions", "lst"], "'list'"),
+        (vec!["kill", "x"], "tip: `rejoin stop ID`"),
+        (vec!["grep", "x"], "tip: `rejoin search WORDS`"),
+        (vec!["history"], "tip: `rejoin list`"),
+        (vec!["last"], "tip: `rejoin show last`"),
+        (vec!["log"], "tip: `rejoin show ID`"),
         (vec!["xyzzy"], "unrecognized subcommand 'xyzzy'\n\nUsage"),
         (
             vec!["--unstable", "sessions", "list"],
@@ -275,13 +280,13 @@ fn environment_applies_to_all_commands() {
 fn hints_name_the_same_store() {
     let root = TempDir::new().unwrap();
     talk(root.path(), "hello");
-    let why = format!("`rejoin --store {} sessions list`", root.path().display());
+    let why = format!("`rejoin --store {} list`", root.path().display());
     fails(root.path(), &["sessions", "show", NOBODY], 3, &why);
     let mut named = command(root.path(), &["sessions", "show", "no-such"]);
     let output = named.env("REJOIN_STORE", root.path()).output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(3));
-    assert!(text.contains("`rejoin sessions list`"), "{text}");
+    assert!(text.contains("`rejoin list`"), "{text}");
 }
 
 #[test]

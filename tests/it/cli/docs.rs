@@ -3,10 +3,13 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use tempfile::TempDir;
 
+#[cfg(unix)]
+use crate::cli::widths;
 use crate::support::command::{fails, runs};
 use crate::support::env;
 
@@ -23,13 +26,15 @@ which step takes more than a second.
 
 A session is named by its ID or by an ID that its agent gave it, by at least four characters of the \
 beginning or the end of these, as `last`, or by a part of its title. If several sessions have it, \
-they are listed and nothing is done. Commands of `rejoin sessions` may be given without that word: \
-`rejoin list`.
+they are listed and nothing is done. `rejoin sessions` alone, in a terminal, is a list to choose \
+from; its commands are those for sessions by longer names: `rejoin sessions list` is `rejoin list`.
+
+A length of time is written as `30s`, `12h` or `90d`.
 
 On a terminal, lists are tables that fit its width (or that of `COLUMNS`), with local times and \
 colours (`NO_COLOR` and `CLICOLOR_FORCE` decide about these). For programs, `list` prints a line \
 for each session instead: ID, time in UTC, number of prompts, folder and title, with two spaces or \
-more between them, and with `--source` the tool before all; `--json` has everything.
+more between them, and with `--sources` the tool before all; `--json` has everything.
 
 ";
 
@@ -48,9 +53,11 @@ fn help(command: &[String]) -> String {
 
 /// The names of the commands below one, from its help.
 fn below(help: &str) -> impl Iterator<Item = &str> {
-    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    // Those of the whole program are in groups.
+    let is_first = |line: &&str| ["Commands:", "Conversations:"].contains(line);
+    let commands = help.lines().skip_while(move |line| !is_first(line));
     commands
-        .take_while(|line| !line.is_empty())
+        .take_while(|line| *line != "Options:")
         .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
         .filter_map(|line| line.split_whitespace().next())
         .filter(|name| *name != "help")
@@ -126,10 +133,7 @@ fn page() -> String {
 #[test]
 fn cli_docs_are_what_help_says() {
     let page = page();
-    assert!(
-        page.contains("\n## `rejoin sessions trash empty`\n"),
-        "{page}"
-    );
+    assert!(page.contains("\n## `rejoin trash empty`\n"), "{page}");
     let path = "docs/cli.md";
     if env::update_fixtures() {
         fs::write(path, &page).expect("it can be written");
@@ -183,27 +187,59 @@ fn scripts_for_shells_offer_what_help_lists() {
     let commands = all();
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let script = runs(root.path(), &["completions", shell]);
-        for Documented { name, .. } in &commands {
-            let last = name.rsplit(' ').next().unwrap_or_default();
-            assert!(script.contains(last), "{shell}: {name}");
+        assert!(script.contains("REJOIN_COMPLETE"), "{shell}: {script}");
+        let offered = asked(root.path(), shell, &["rejoin", ""]);
+        for Documented { name, .. } in &commands[1..] {
+            let mut words = name.split(' ').skip(1);
+            let (first, below) = (words.next().unwrap_or_default(), words.next());
+            assert!(
+                below.is_some() || offered.contains(first),
+                "{shell}: {name}"
+            );
         }
         // A command and an option.
+        let options = asked(root.path(), shell, &["rejoin", "--"]);
+        assert!(options.contains("--store"), "{options}");
         for hidden in ["guard", "--host"] {
-            assert!(!script.contains(hidden), "{shell} offers {hidden}");
+            let is_there = offered.contains(hidden) || options.contains(hidden);
+            assert!(!is_there, "{shell} offers {hidden}");
         }
     }
     fails(root.path(), &["completions", "cmd"], 2, "possible values");
 }
 
+/// What a script of this shell gets when it asks for the last of these words.
+fn asked(store: &Path, shell: &str, words: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_rejoin"))
+        .args(["--"])
+        .args(words)
+        .env("REJOIN_COMPLETE", shell)
+        .env("REJOIN_STORE", store)
+        .env("_CLAP_COMPLETE_INDEX", (words.len() - 1).to_string())
+        .output()
+        .expect("it runs");
+    assert!(output.status.success(), "{shell} {words:?}: {output:?}");
+    String::from_utf8(output.stdout).expect("it is text")
+}
+
 /// What bash offers behind these words.
 #[cfg(unix)]
-fn completed(script: &std::path::Path, words: &[&str]) -> Vec<String> {
+fn completed(script: &Path, store: &Path, words: &[&str]) -> Vec<String> {
     let source = "source \"$1\"; shift; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); \
-                  _rejoin rejoin \"${@: -1}\" \"${@: -2:1}\"; printf '%s\\n' \"${COMPREPLY[@]}\"";
+                  _clap_complete_rejoin rejoin \"${@: -1}\" \"${@: -2:1}\"; \
+                  printf '%s\\n' \"${COMPREPLY[@]}\"";
+    let program = Path::new(env!("CARGO_BIN_EXE_rejoin"));
+    let folders = [
+        program.parent().expect("a folder"),
+        Path::new("/usr/bin"),
+        Path::new("/bin"),
+    ];
     let output = Command::new("bash")
         .args(["--norc", "-c", source, "bash"])
         .arg(script)
         .args(words)
+        .env("PATH", std::env::join_paths(folders).expect("paths"))
+        .env("REJOIN_STORE", store)
         .output()
         .expect("there is a bash");
     let text = String::from_utf8(output.stdout).expect("it is text");
@@ -216,15 +252,41 @@ fn bash_completes_commands_and_options() {
     let root = TempDir::new().expect("a folder");
     let script = root.path().join("rejoin.bash");
     fs::write(&script, runs(root.path(), &["completions", "bash"])).expect("it can be written");
-    assert_eq!(completed(&script, &["rejoin", "sess"]), ["sessions"]);
-    assert_eq!(
-        completed(&script, &["rejoin", "sessions", "tra"]),
-        ["trash"]
-    );
-    let options = completed(&script, &["rejoin", "wrap", "--start"]);
+    let store = root.path().join("store");
+    let completed = |words: &[&str]| completed(&script, &store, words);
+    assert_eq!(completed(&["rejoin", "se"]), ["search", "serve", "setup"]);
+    assert_eq!(completed(&["rejoin", "trash", "em"]), ["empty"]);
+    let options = completed(&["rejoin", "wrap", "--start"]);
     assert_eq!(options, ["--start-timeout"]);
-    let values = completed(&script, &["rejoin", "export", "--format", ""]);
+    let values = completed(&["rejoin", "export", "--format", ""]);
     assert_eq!(values, ["md", "html", "json"]);
+    assert_eq!(completed(&["rejoin", "list", "--sources", "vi"]), ["vibe"]);
+    // Without a store, there is nothing to complete.
+    assert_eq!(completed(&["rejoin", "show", "la"]), [""]);
+    widths::write(&store, widths::IDS[0], "Fix the cache", "Done.");
+    widths::write(&store, widths::IDS[1], "Write docs", "Done.");
+    let named = |words: &[&str]| {
+        let mut found = completed(words);
+        found.retain(|word| !word.starts_with('-'));
+        found.sort();
+        found
+    };
+    assert_eq!(
+        named(&["rejoin", "show", ""]),
+        ["fb5b0d01", "fb5b0d02", "last"]
+    );
+    assert_eq!(
+        named(&["rejoin", "delete", "fb5b0d01", ""]),
+        ["fb5b0d01", "fb5b0d02", "last"]
+    );
+    // No process has one open, and the trash is empty.
+    assert!(named(&["rejoin", "stop", ""]).is_empty());
+    assert!(named(&["rejoin", "restore", ""]).is_empty());
+    let other = TempDir::new().expect("a folder");
+    let there = other.path().to_str().expect("it is text");
+    assert!(named(&["rejoin", "show", "--store", there, ""]).is_empty());
+    let titles = asked(&store, "fish", &["rejoin", "show", ""]);
+    assert!(titles.contains("fb5b0d01\tFix the cache\n"), "{titles}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `rejoin sessions search` and `prune`, as people and scripts meet them: the real binary, its
+//! `rejoin search` and `prune`, as people and scripts meet them: the real binary, its
 //! output and its exit codes.
 #![expect(
     clippy::disallowed_methods,
@@ -242,7 +242,7 @@ fn prune_requires_an_argument() {
         root.path(),
         &["sessions", "prune", "--older-than", "30"],
         2,
-        "such as 90d",
+        "write a time as",
     );
     fails(
         root.path(),

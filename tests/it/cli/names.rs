@@ -50,7 +50,7 @@ fn sessions_are_found_by_parts_of_their_ids_and_titles() {
     assert!(text.contains(&hint), "{text}");
     // What is in the trash is found there, and messages say where it is.
     runs(store, &["rm", "fix the"]);
-    let hint = format!("sessions restore {old}`");
+    let hint = format!(" restore {old}`");
     fails(store, &["export", "fix the"], 3, &hint);
     assert_eq!(
         runs(store, &["restore", "last"]),
@@ -146,12 +146,12 @@ fn commands_of_sessions_need_not_say_so() {
     assert_eq!(runs(store, &["ls"]), "");
     let trash = runs(store, &["trash", "ls"]);
     assert!(trash.starts_with(&id), "{trash}");
-    fails(store, &["list", "--fnord"], 2, "sessions list [OPTIONS]");
+    fails(store, &["list", "--fnord"], 2, "rejoin list [OPTIONS]");
     fails(
         store,
         &["sessions", "trash", "search"],
         2,
         "unrecognized subcommand 'search'",
     );
-    assert!(runs(store, &["list", "--help"]).contains(" sessions list [OPTIONS]"));
+    assert!(runs(store, &["list", "--help"]).contains(" rejoin list [OPTIONS]"));
 }

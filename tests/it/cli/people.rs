@@ -254,7 +254,7 @@ fn restore_of_several_sessions() {
         let ids = ids.iter().map(String::as_str);
         let arguments: Vec<_> = ["sessions", "delete"].into_iter().chain(ids).collect();
         let shown = runs(store, &arguments);
-        let hint = format!("`rejoin --store {} sessions restore ", store.display());
+        let hint = format!("`rejoin --store {} restore ", store.display());
         assert!(shown.contains(&hint), "{shown}");
     };
     delete(&ids);
@@ -275,7 +275,7 @@ fn restore_of_several_sessions() {
     );
     let pruned = runs(store, &["sessions", "prune", "--keep", "0"]);
     let summary = pruned.lines().last().unwrap();
-    let hint = format!("`rejoin --store {} sessions restore`", store.display());
+    let hint = format!("`rejoin --store {} restore`", store.display());
     assert!(
         summary.starts_with("3 sessions moved") && summary.contains(&hint),
         "{summary}"

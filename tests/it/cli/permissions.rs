@@ -138,7 +138,7 @@ fn they_are_listed_over_the_store() {
     );
     fails(
         store,
-        &["permissions", "--since", "yesterday"],
+        &["permissions", "--since", "long ago"],
         2,
         "--since must be",
     );

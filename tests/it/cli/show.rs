@@ -1,4 +1,4 @@
-//! `rejoin sessions show`: what a conversation looks like, in colour and without, in terminals of
+//! `rejoin show`: what a conversation looks like, in colour and without, in terminals of
 //! different widths, through pagers, and how much memory a long one takes.
 //! `UPDATE_FIXTURES=1` writes `fixtures/show`.
 #![expect(
@@ -182,7 +182,7 @@ fn story() -> Vec<(Kind, Option<&'static str>, Value)> {
     ]
 }
 
-/// `rejoin sessions show`, where it is always noon in Greenwich and nobody has a pager.
+/// `rejoin show`, where it is always noon in Greenwich and nobody has a pager.
 fn show(store: &Path, more: &[&str]) -> Command {
     let mut show = command(store, &[&["sessions", "show", ID], more].concat());
     for name in [

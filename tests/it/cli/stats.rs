@@ -165,9 +165,9 @@ fn costs_that_nobody_reported_are_computed_and_marked() {
 #[test]
 fn only_the_last_days_are_counted() {
     let root = store();
-    let all = stats(root.path(), &["--days", "1"]);
+    let all = stats(root.path(), &["--since", "1d"]);
     assert_eq!(all["total"]["turns"], 4);
-    let none = stats(root.path(), &["--days", "0"]);
+    let none = stats(root.path(), &["--since", "0s"]);
     assert_eq!(numbers(&none["total"]), (0, 0, 0, 0.0));
 }
 
@@ -199,7 +199,7 @@ fn without_turns_it_says_so() {
     let root = TempDir::new().unwrap();
     fails(root.path(), &["stats"], 1, "there is no store");
     session(root.path(), "hello");
-    assert_eq!(runs(root.path(), &["stats", "--days", "0"]), "");
+    assert_eq!(runs(root.path(), &["stats", "--since", "0s"]), "");
 }
 
 #[cfg(target_os = "linux")]

@@ -1,4 +1,4 @@
-//! `rejoin sessions rewind`, for sessions that are open in no process and in another one.
+//! `rejoin rewind`, for sessions that are open in no process and in another one.
 
 use std::path::Path;
 

@@ -170,12 +170,12 @@ fn both_catalogs_answer_alike() {
             ..Filter::default()
         },
         Filter {
-            agent: Some("codex".to_owned()),
+            agents: vec!["codex".to_owned()],
             archived: Archived::Include,
             ..Filter::default()
         },
         Filter {
-            agent: Some("goose".to_owned()),
+            agents: vec!["goose".to_owned()],
             ..with_words("another")
         },
         Filter {
@@ -197,7 +197,7 @@ fn both_catalogs_answer_alike() {
             ..Filter::default()
         },
         Filter {
-            agent: Some("none".to_owned()),
+            agents: vec!["none".to_owned()],
             ..Filter::default()
         },
         Filter {

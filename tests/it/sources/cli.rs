@@ -168,7 +168,7 @@ fn with_a_named_store_they_are_chosen() {
 fn a_wrong_variable_disturbs_only_those_that_use_it() {
     let (home, store) = (home(), TempDir::new().unwrap());
     for (arguments, code) in [
-        (&["sessions", "list"][..], 0),
+        (&["sessions", "list"][..], 2),
         (&["sessions", "trash", "list"], 0),
         (&["import", "codex"], 0),
         (&["sessions", "search", "the"], 2),

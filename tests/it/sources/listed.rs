@@ -274,8 +274,8 @@ fn of_a_long_file_the_beginning_and_the_end_are_read_first() {
 #[test]
 fn the_command_lists_them_by_tool() {
     let (home, store) = (home(), tempfile::tempdir().unwrap());
-    let list = |source: &str| {
-        let mut command = command(store.path(), &["sessions", "list", "--source", source]);
+    let list = |words: &[&str]| {
+        let mut command = command(store.path(), &[&["list"], words].concat());
         command
             .env("HOME", home.path())
             .env("USERPROFILE", home.path());
@@ -286,9 +286,12 @@ fn the_command_lists_them_by_tool() {
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
-    let all = list("all");
+    let all = list(&["--sources", "all"]);
     assert!(all.lines().count() > 10, "{all}");
-    let of_codex = list("codex");
+    let of_codex = list(&["--sources", "codex"]);
+    assert_eq!(list(&["--source", "codex"]), of_codex);
+    assert_eq!(list(&["--sources=all", "--agent", "codex"]), of_codex);
+    assert_eq!(list(&["--sources=all", "--since", "today"]), "");
     assert_eq!(of_codex.lines().count(), 2, "{of_codex}");
     assert!(
         of_codex

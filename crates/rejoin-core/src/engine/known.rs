@@ -67,6 +67,19 @@ pub fn title(name: &str) -> &str {
     KnownAgent::called(name).map_or(name, |known| &known.name)
 }
 
+/// All names of these agents, each of which may be given by any of its names.
+pub fn all_names(agents: &[String]) -> Vec<String> {
+    let others = |name: &String| {
+        KnownAgent::called(name)
+            .into_iter()
+            .flat_map(KnownAgent::all_names)
+    };
+    let names = agents
+        .iter()
+        .flat_map(|name| others(name).map(str::to_owned).chain([name.clone()]));
+    names.collect()
+}
+
 impl KnownAgent {
     /// The agent with this name.
     pub fn called(name: &str) -> Option<&'static Self> {

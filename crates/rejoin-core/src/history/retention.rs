@@ -1,7 +1,7 @@
 //! How long sessions are kept: finds those that expire, and moves them to the trash.
 //!
 //! The server does this in the background (`server/maintenance.rs`); a session that has expired is
-//! unavailable before that (`session/library.rs`). `rejoin sessions prune` has a rule of its own
+//! unavailable before that (`session/library.rs`). `rejoin prune` has a rule of its own
 //! (`cli/sessions/prune.rs`), and moves sessions to the trash by the functions here.
 
 use std::time::Duration;

@@ -80,7 +80,7 @@ fn scope(form: CursorForm, filter: &Filter) -> String {
     if filter.order == Order::Prompted {
         scope.push_str(" prompted");
     }
-    if let Some(agent) = &filter.agent {
+    for agent in &filter.agents {
         scope.extend([" of ", agent]);
     }
     // Worktrees come and go from page to page.

@@ -50,8 +50,9 @@ pub struct Filter {
     pub cwd: Option<String>,
     /// Also those with one of these working directories: the same one in other worktrees.
     pub worktrees: Option<Vec<String>>,
-    /// Only those that this agent answers, or the tool's of which it is the agent.
-    pub agent: Option<String>,
+    /// Only those that one of these agents answers, or the tools' of which they are the agents, if there
+    /// are any.
+    pub agents: Vec<String>,
     /// The order of the sessions.
     pub order: Order,
     /// Whether archived sessions are listed.

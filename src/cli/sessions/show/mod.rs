@@ -1,4 +1,4 @@
-//! `rejoin sessions show`.
+//! `rejoin show`.
 
 pub(in crate::cli) mod painter;
 
@@ -18,7 +18,7 @@ use painter::ConversationPainter;
 
 /// What to show.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     #[arg(value_name = "ID", help = SESSION)]
     id: String,
     /// Only the last N turns.

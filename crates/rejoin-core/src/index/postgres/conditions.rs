@@ -36,8 +36,8 @@ impl Conditions {
             sql: format!("s.state = 'l' AND s.updated_at IS NOT NULL AND NOT {IS_INNER}"),
             params: Vec::new(),
         };
-        if let Some(agent) = &filter.agent {
-            all.and("s.source = ?", [text(agent.clone())]);
+        if !filter.agents.is_empty() {
+            all.and("s.source = ANY (?)", [texts(filter.agents.clone())]);
         }
         match (&filter.cwd, &filter.worktrees) {
             (None, _) => {}

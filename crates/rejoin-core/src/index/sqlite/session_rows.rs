@@ -187,9 +187,10 @@ fn conditions<'a>(
     let is_shown = is_shown(tools);
     conditions.extend([" AND ", is_shown.as_str()]);
     values.extend(tools.iter().map(|tool| tool as &dyn ToSql));
-    if let Some(agent) = &filter.agent {
-        conditions += " AND source = ?";
-        values.push(agent);
+    if !filter.agents.is_empty() {
+        let names = vec!["?"; filter.agents.len()].join(", ");
+        conditions.extend([" AND source IN (", &names, ")"]);
+        values.extend(filter.agents.iter().map(|agent| agent as &dyn ToSql));
     }
     match (&filter.cwd, &filter.worktrees) {
         (None, _) => {}

@@ -133,7 +133,7 @@ impl Listing {
         Filter {
             cwd: self.cwd.clone(),
             worktrees: worktrees(deps, cwd.filter(|_| self.with_worktrees)),
-            agent: None,
+            agents: Vec::new(),
             order: self.order,
             archived: self.archived,
             search: self.query.search.clone(),
