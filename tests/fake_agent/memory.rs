@@ -61,6 +61,15 @@ impl Memory {
         memory
     }
 
+    /// Removes what was said in each session.
+    pub(crate) fn lose_turns(&mut self) {
+        for session in self.sessions.values_mut() {
+            session.updates.clear();
+            session.prompts = 0;
+        }
+        self.save();
+    }
+
     /// Makes a session and returns its id.
     pub(crate) fn add(&mut self, session: Session) -> String {
         let id = format!("inner_{}", Uuid::now_v7().simple());

@@ -203,6 +203,9 @@ pub(crate) struct Options {
     /// Keeps nothing, whatever `--state` says.
     #[arg(long)]
     pub(crate) forgetful: bool,
+    /// Starts as after a crash before it has written its turns: it has its sessions, and nothing in them.
+    #[arg(long)]
+    pub(crate) lost_turns: bool,
     /// Writes all that it receives to this file.
     #[arg(long)]
     pub(crate) record: Option<PathBuf>,

@@ -100,10 +100,14 @@ impl Cancel {
 impl Agent {
     pub(crate) fn new(options: Options) -> Arc<Self> {
         let file = options.state.as_deref().filter(|_| !options.forgetful);
+        let mut memory = Memory::open(file, options.foreign);
+        if options.lost_turns {
+            memory.lose_turns();
+        }
         Arc::new(Self {
             record: Record::new(options.record.as_deref()),
             link: Link::new(options.string_ids),
-            memory: Mutex::new(Memory::open(file, options.foreign)),
+            memory: Mutex::new(memory),
             live: Mutex::default(),
             ended: Condvar::new(),
             is_native: AtomicBool::new(false),

@@ -222,13 +222,14 @@ impl AgentSessionInner {
             recall.offer(params, &cwd, &connection.capabilities())
         };
         // The server that its briefing names has to be there again.
-        let again = replayed.handed_over.then(|| offer(&connection)).flatten();
+        let is_briefed = replayed.prompts_since_briefing.is_some();
+        let again = is_briefed.then(|| offer(&connection)).flatten();
         let (again, mut server) = again.unzip();
         let task = self.task(again.as_deref().unwrap_or(params), &route);
         let origin = self.opening.origin.as_ref();
         let origin = origin.filter(|_| how == AttachReason::Fork && !self.policy.adopt);
-        // An agent may accept the id of a session that it has not created.
         let strategy = match strategy {
+            // An agent may accept the id of a session that it has not created.
             Strategy::Any if unsure => Strategy::LoadOnly,
             strategy => strategy,
         };
@@ -247,6 +248,15 @@ impl AgentSessionInner {
             let instead_of = replayed.own.instead_of.iter();
             for session_id in instead_of.chain(&replayed.own.id) {
                 let knows = replayed.own.knows(session_id);
+                let is_briefed = replayed.own.id.as_ref() == Some(session_id)
+                    && replayed.prompts_since_briefing == Some(1);
+                let strategy = match strategy {
+                    // All that this session has came with one prompt, and is lost if the agent was
+                    // killed before it has written that to its files. The replay shows whether it is
+                    // there, and is short.
+                    Strategy::Any if is_briefed => Strategy::LoadFirst,
+                    strategy => strategy,
+                };
                 let continued =
                     restore::continue_session(&mut connection, task, session_id, knows, strategy);
                 match continued.await? {
@@ -310,7 +320,9 @@ impl AgentSessionInner {
                     .clone()
                     .filter(|session_id| Some(session_id) != last.as_ref())
             }
-            Strategy::Any | Strategy::LoadOnly => unavailable.map(|(session_id, _)| session_id),
+            Strategy::Any | Strategy::LoadFirst | Strategy::LoadOnly => {
+                unavailable.map(|(session_id, _)| session_id)
+            }
         };
         let instead = instead.filter(|session_id| *session_id != restored.session_id);
         let (session_id, answer) = (&restored.session_id, &restored.answer);

@@ -27,8 +27,9 @@ pub(super) struct ReplayedState {
     pub(super) other: Option<String>,
     /// The name of the agent that has the session now, if that is another one.
     holder: Option<String>,
-    /// Whether this agent was given a briefing of the session.
-    pub(super) handed_over: bool,
+    /// How many prompts this agent has got since the last briefing of the session that it was given,
+    /// with the one behind the briefing, if it was given any.
+    pub(super) prompts_since_briefing: Option<u64>,
     /// Why no session of the agent has the conversation, if that is a fork or has gone back.
     new_because: Option<BriefingReason>,
     pub(super) prompts: u64,
@@ -88,7 +89,7 @@ impl ReplayedState {
             recorded: None,
             other: None,
             holder: None,
-            handed_over: false,
+            prompts_since_briefing: None,
             new_because: None,
             prompts: 0,
             interrupted: false,
@@ -139,6 +140,9 @@ impl ReplayedState {
                 self.interrupted = false;
                 self.other.clone_from(&self.holder);
                 self.own.set_known(self.prompts);
+                if let Some(prompts) = &mut self.prompts_since_briefing {
+                    *prompts += 1;
+                }
                 self.open.begin(record.id, ());
             }
             Kind::End => {
@@ -170,7 +174,7 @@ impl ReplayedState {
                 } else {
                     self.other.clone_from(&name);
                     self.holder = name;
-                    self.handed_over = false;
+                    self.prompts_since_briefing = None;
                     // This agent does not have the turns since then.
                     self.own.leave();
                     // Another agent's modes and options do not apply to this one.
@@ -182,7 +186,7 @@ impl ReplayedState {
                 self.own.leave();
                 self.own.has_left = true;
                 self.own.knows.clear();
-                self.handed_over = false;
+                self.prompts_since_briefing = None;
                 self.new_because = Some(BriefingReason::Rewound);
             }
             Kind::Info => self.snapshot(name_of(record.payload), record.payload),
@@ -212,13 +216,15 @@ impl ReplayedState {
         self.own.id = string_member(payload, "id");
         self.own.instead_of = string_member(payload, "instead");
         let is_briefed = string_member(payload, "how").as_deref() == Some("transcript");
-        self.handed_over |= is_briefed;
         let is_prompted = !self.open.is_empty();
+        if is_briefed {
+            // A briefing is sent with the next prompt, which may be the one that is open.
+            self.prompts_since_briefing = Some(u64::from(is_prompted));
+        }
         if is_prompted {
             self.other = None;
         }
         if let Some(id) = &self.own.id {
-            // A briefing is sent with the next prompt, which may be the one that is open.
             if is_prompted {
                 self.own.set_known(self.prompts);
             } else if !self.own.knows.contains_key(id) {

@@ -47,6 +47,8 @@ pub(super) fn is_held_elsewhere(answer: &str) -> bool {
 pub(super) enum Strategy {
     /// `session/resume`, then `session/load`.
     Any,
+    /// `session/load`, then `session/resume`, unless the agent says that it does not have the session.
+    LoadFirst,
     /// Only `session/load`, since its replay shows whether the agent knows the conversation.
     LoadOnly,
     /// None: what the agent has opened, it has not known.
@@ -54,6 +56,16 @@ pub(super) enum Strategy {
 }
 
 impl Strategy {
+    /// The methods in their order, as far as the agent declares them.
+    fn methods(self) -> &'static [RestoreMethod] {
+        match self {
+            Self::Any => &[RestoreMethod::Resume, RestoreMethod::Load],
+            Self::LoadFirst => &[RestoreMethod::Load, RestoreMethod::Resume],
+            Self::LoadOnly => &[RestoreMethod::Load],
+            Self::Nothing => &[],
+        }
+    }
+
     /// How a session is opened next that the agent does not know, although it has opened it like this.
     pub(super) fn after(how: RestoreMethod) -> Self {
         match how {
@@ -118,7 +130,7 @@ pub(super) async fn continue_session(
     let route = task.route;
     let params = with_session(task.params, session_id);
     let mut failure = None;
-    for how in [RestoreMethod::Resume, RestoreMethod::Load] {
+    for &how in strategy.methods() {
         let mut tries = 0;
         loop {
             if connection.life.is_dead() {
@@ -126,8 +138,8 @@ pub(super) async fn continue_session(
             }
             let capabilities = connection.capabilities();
             let possible = match how {
-                RestoreMethod::Resume => capabilities.resume && strategy == Strategy::Any,
-                _ => capabilities.load && strategy != Strategy::Nothing,
+                RestoreMethod::Resume => capabilities.resume,
+                _ => capabilities.load,
             };
             if !possible {
                 break;
@@ -171,7 +183,11 @@ pub(super) async fn continue_session(
             let Some(error) = error else { break };
             if !connection.life.is_dead() {
                 tracing::info!(method, %error, "the agent did not open the session");
-                let is_lost = is_not_found(&error, session_id) || is_unsupported(&error);
+                let is_not_found = is_not_found(&error, session_id);
+                if is_not_found && strategy == Strategy::LoadFirst {
+                    return Ok(Continued::NotFound);
+                }
+                let is_lost = is_not_found || is_unsupported(&error);
                 failure = failure.or((!is_lost).then_some(error));
                 break;
             }
