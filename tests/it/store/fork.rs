@@ -460,3 +460,25 @@ fn a_cursor_of_a_damaged_record_is_refused() {
     assert!(matches!(refused, ForkError::CursorNotFound));
     assert!(!store.exists(&fork_id()).unwrap());
 }
+
+#[test]
+fn a_session_that_the_agent_opened_within_a_turn_has_the_turn() {
+    let header = serde_json::to_string(&header()).unwrap();
+    let inner = |id: &str| format!(r#"{{"id":"{id}","agent":{{"name":"a"}},"how":"transcript"}}"#);
+    let (first, second) = (inner("i1"), inner("i2"));
+    let records = [
+        (Kind::Session, header.as_str()),
+        (Kind::AgentSessionId, &first),
+        (Kind::Prompt, PROMPT),
+        (Kind::End, END),
+        (Kind::Prompt, PROMPT),
+        (Kind::AgentSessionId, &second),
+        (Kind::Update, CHUNK),
+        (Kind::End, END),
+    ];
+    let lines = records.iter().zip(0..);
+    let lines = lines.map(|((kind, payload), seq)| line(seq, *kind, payload));
+    let (_, store) = store_of(&lines.collect::<Vec<_>>().concat());
+    let forked = fork(&store, &mut store.read(&id()).unwrap(), None).unwrap();
+    assert_eq!(forked.origin.unwrap().session.id, "i2");
+}

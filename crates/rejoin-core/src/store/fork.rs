@@ -317,6 +317,10 @@ impl<'a> ForkCopy<'a> {
             }
             Kind::AgentSessionId => {
                 self.agent_id = AgentSessionId::read(&payload);
+                if !self.open.is_empty() {
+                    // The agent opened the session for the prompt of the turn.
+                    self.id_at_prompt.clone_from(&self.agent_id);
+                }
                 payload = AgentSessionId::without_id(&payload).into();
             }
             Kind::Prompt => {
