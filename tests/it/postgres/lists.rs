@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use rejoin::conversation::Field;
+use rejoin::history::rewind;
 use rejoin::index::{Archived, Catalog, Filter, Order, Pattern, Query, Search, SessionPage};
 use rejoin::record::metadata::MetadataChange;
-use rejoin::record::{AgentSessionId, Kind};
+use rejoin::record::{AgentSessionId, Kind, RewindTarget};
 use rejoin::store::{Durability, Store, Sync};
 use rejoin::sys::{SessionId, Sys};
 use serde_json::json;
@@ -333,13 +334,19 @@ fn both_catalogs_find_the_same() {
         process
             .ask("session/load", &load(id.as_str(), false))
             .unwrap();
-        let text = format!("/echo addition number{n}");
+        // So long that the next one is in another piece of the index.
+        let text = format!("/echo addition number{n} {}", "hay ".repeat(10_000));
         process
             .ask("session/prompt", &prompt(id.as_str(), &text))
             .unwrap();
         process.leave();
         assert_eq!(found(&format!("number{n}")), 1);
         assert_eq!(found("addition"), 1);
+    }
+    // What was undone is not found, and is found when it is brought back.
+    for (target, sessions) in [(RewindTarget::Turns(0), 0), (RewindTarget::Undo, 1)] {
+        rewind(&tables, Some(&theirs), id, &target, "test").unwrap();
+        assert_eq!(found("addition"), sessions, "{target:?}");
     }
     assert!(tables.trash(id).unwrap());
     assert_eq!(found("addition"), 0);

@@ -35,6 +35,8 @@ pub(super) struct Texts {
     pub(super) open: Option<Vec<Passage>>,
     /// The offset in the log, in bytes, where `done` ends.
     pub(super) from: u64,
+    /// Whether this is the text of the whole log, of which other text was read before.
+    pub(super) anew: bool,
 }
 
 /// Text of a part of a log.
@@ -113,10 +115,13 @@ impl Logs {
 
     /// Reads the words of a log from byte `from` on, which must be 0 or what an earlier call
     /// returned as [`Texts::from`]. Stops when it has read `budget` bytes of text, or soon after.
+    /// `known` is how long the log was when it was last read to its end, negative if it never was: if the
+    /// session has gone back to an earlier place since then, all of the log is read anew.
     pub(super) fn texts(
         &self,
         id: &SessionId,
         from: u64,
+        known: i64,
         budget: usize,
     ) -> Result<Texts, StoreError> {
         let mut reader = self.store.read(id)?;
@@ -127,6 +132,15 @@ impl Logs {
             ..Texts::default()
         };
         while let Some(entry) = reader.next()? {
+            let is_new = u64::try_from(known).map_or(true, |known| entry.end > known);
+            if entry.record.kind == Kind::Rewind && from > 0 && is_new {
+                // What was read before may be undone. Read in parts, it would be read for ever.
+                let texts = self.texts(id, 0, -1, usize::MAX)?;
+                return Ok(Texts {
+                    anew: true,
+                    ..texts
+                });
+            }
             text.record(entry.offset, &entry.record);
             let read = entry.end - from;
             let ended = entry.record.kind == Kind::End && !text.within_message();

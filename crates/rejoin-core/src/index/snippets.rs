@@ -39,7 +39,7 @@ fn around<'a>(
         };
         match place.as_ref()? {
             TextLocation::Log(start, _) => {
-                let texts = logs.texts(id, *start, OF_A_LOG).ok()?;
+                let texts = logs.texts(id, *start, i64::MAX, OF_A_LOG).ok()?;
                 texts.passages().find_map(around)
             }
             TextLocation::Kept(text) => kept_text::unpack(text)?.iter().find_map(around),

@@ -121,7 +121,7 @@ impl PostgresCatalog {
     /// Reads more words of a log. Returns how many bytes were read.
     fn read_some(&self, state: &LogWordsRow) -> Result<usize, ListError> {
         let from = state.from.unsigned_abs();
-        let texts = match self.logs.texts(&state.id, from, OF_A_LOG) {
+        let texts = match self.logs.texts(&state.id, from, state.len, OF_A_LOG) {
             Ok(texts) => texts,
             Err(error) => {
                 tracing::debug!(session = %state.id, %error, "cannot read the words of a log");
@@ -149,20 +149,33 @@ impl PostgresCatalog {
 
     /// Writes words, if no other process has done it meanwhile.
     fn write(&self, old: &LogWordsRow, len: i64, read: &Texts) -> Result<(), ListError> {
-        if old.len >= 0 {
+        let (from, pieces) = if read.anew {
+            (0, 0)
+        } else {
+            (old.from, old.pieces)
+        };
+        if old.len >= 0 || read.anew {
             // The last piece was read when it could still grow.
             let sql = "
-                WITH mine AS (UPDATE @.session SET text_len = -1
+                WITH mine AS (UPDATE @.session
+                    SET text_len = -1, text_from = $5, text_pieces = $6
                     WHERE no = $1 AND text_len = $2 AND text_from = $3 AND text_pieces = $4
                     RETURNING no)
                 DELETE FROM @.words w
                 USING mine, (SELECT set_config('synchronous_commit', 'off', true)) AS mode
-                WHERE w.no = mine.no AND w.piece >= $4";
-            let known = vec![int(old.no), int(old.len), int(old.from), int(old.pieces)];
+                WHERE w.no = mine.no AND w.piece >= $6";
+            let known = vec![
+                int(old.no),
+                int(old.len),
+                int(old.from),
+                int(old.pieces),
+                int(from),
+                int(pieces),
+            ];
             self.keep(sql, known)?;
         }
         let mut rows = Rows::default();
-        let (mut piece, mut start) = (old.pieces, old.from);
+        let (mut piece, mut start) = (pieces, from);
         self.with_lexemes(|lexemes| {
             for done in &read.done {
                 rows.add(lexemes, piece, start, &done.passages)?;
@@ -184,8 +197,8 @@ impl PostgresCatalog {
             ON CONFLICT DO NOTHING";
         let params = vec![
             int(old.no),
-            int(old.from),
-            int(old.pieces),
+            int(from),
+            int(pieces),
             int(len),
             int(start),
             int(piece),

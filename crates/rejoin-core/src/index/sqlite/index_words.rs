@@ -90,16 +90,15 @@ impl Refresh<'_> {
         }
         let known = u64::try_from(state.from).unwrap_or(0);
         // A log that shrank is a different log.
-        let anew = len < known;
-        let from = if anew { 0 } else { known };
-        match self.logs.texts(&row.id, from, OF_A_LOG) {
+        let from = if len < known { 0 } else { known };
+        match self.logs.texts(&row.id, from, state.len, OF_A_LOG) {
             Ok(texts) => LogReading::Read(LogTexts {
                 len: if texts.open.is_some() {
                     session_rows::int(len)
                 } else {
                     -1
                 },
-                anew,
+                anew: len < known || texts.anew,
                 texts,
             }),
             Err(error) => {

@@ -4,6 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::index::Search;
+use crate::record::{Header, Kind, RewindTarget};
+use crate::store::{Log, Sync};
 
 const SAID: [&str; 6] = [
     "Redis keeps timing out",
@@ -388,4 +390,51 @@ fn the_index_is_filled_between_two_searches() {
     // The thread can be started again, and ends with the catalog.
     assert!(catalog.read_words_in_background().is_some());
     drop(catalog);
+}
+
+#[test]
+fn what_was_undone_is_not_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), Sys::real(), Durability::Os).unwrap();
+    let id = SessionId::from_uuid(Uuid::now_v7());
+    let mut log = store.create(&id, &Header::new(&id, "/w")).unwrap();
+    let mut logs = Logs::new(store);
+    logs.piece = PIECE;
+    let catalog = Catalog::of(logs, None);
+    let search = |word: &str| {
+        catalog.opened(&id);
+        found(&catalog, word, 10).len()
+    };
+    let turn = |log: &mut Log, word: &str| {
+        let prompt =
+            format!(r#"{{"prompt":[{{"type":"text","text":"this turn is about {word}"}}]}}"#);
+        let end = r#"{"stopReason":"end_turn"}"#;
+        let records = [(Kind::Prompt, Some(word), &*prompt), (Kind::End, None, end)];
+        log.append_all(records.into_iter(), Sync::Buffered).unwrap();
+    };
+    for word in ["first", "second", "third"] {
+        turn(&mut log, word);
+    }
+    assert_eq!(search("third"), 1);
+    // Once the words of a rewind are read, the log is read on from there.
+    for _ in 0..2 {
+        let target = RewindTarget::Message("second".to_owned());
+        log.rewind(&target, "mark", None).unwrap();
+        assert_eq!(
+            (search("first"), search("second"), search("third")),
+            (1, 0, 0)
+        );
+        turn(&mut log, "other");
+        assert_eq!(
+            (search("other"), search("second"), search("third")),
+            (1, 0, 0)
+        );
+        log.rewind(&RewindTarget::Undo, "mark", None).unwrap();
+        assert_eq!(
+            (search("other"), search("second"), search("third")),
+            (0, 1, 1)
+        );
+        turn(&mut log, "fourth");
+        assert_eq!((search("fourth"), search("other")), (1, 0));
+    }
 }
