@@ -1,5 +1,7 @@
 //! The session cursors that a wrapped agent has announced: where in the log they are.
 
+use serde::{Deserialize, Serialize};
+
 use super::cursor::{Cursor, CursorSide};
 use super::places::{Entity, Places};
 use super::{AgentSessionId, Kind, Record};
@@ -7,11 +9,13 @@ use crate::json;
 use crate::protocol::UpdateKind;
 
 /// A place in a session of an agent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentPlace {
     /// The session, as the agent knows it.
+    #[serde(flatten)]
     pub session: AgentSessionId,
     /// The agent's own cursor for it. Without one it is the end of the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
 
@@ -157,7 +161,12 @@ impl AgentCursors {
 
     /// The agent's own cursor at one of the log's.
     pub fn at(&self, cursor: Cursor) -> Option<&str> {
-        let place = Some((cursor.seq, cursor.side));
+        self.at_place((cursor.seq, cursor.side))
+    }
+
+    /// The agent's own cursor at a place in the log.
+    pub fn at_place(&self, place: LogPlace) -> Option<&str> {
+        let place = Some(place);
         let mut known = self.known.iter().filter(|known| known.is_accepted);
         known
             .find(|known| known.place == place)

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, snapshot_of};
+use super::{AgentPlace, Kind, snapshot_of};
 use crate::json;
 use crate::protocol::UpdateKind;
 
@@ -36,6 +36,9 @@ pub struct Rewind {
     /// The message before which the conversation ends, if one was named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
+    /// The place in a session of an agent up to which that session has exactly this history, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_session: Option<AgentPlace>,
     /// Whether it brings back what the rewind before it has undone.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub undo: bool,
@@ -45,10 +48,9 @@ pub struct Rewind {
 }
 
 impl Rewind {
-    /// How many turns there are after the rewind with this payload.
-    pub fn turns(payload: &str) -> Option<u64> {
-        let rewind: Self = serde_json::from_str(payload).ok()?;
-        Some(rewind.turns)
+    /// Reads a payload; `None` if it is damaged.
+    pub fn read(payload: &str) -> Option<Self> {
+        serde_json::from_str(payload).ok()
     }
 }
 
@@ -63,7 +65,7 @@ pub struct RewoundHistory {
 impl RewoundHistory {
     /// The history that the rewind with this sequence number and payload leaves; `None` if it is damaged.
     pub fn of(seq: u64, payload: &str) -> Option<Self> {
-        let rewind: Rewind = serde_json::from_str(payload).ok()?;
+        let rewind = Rewind::read(payload)?;
         let ranges: Vec<_> = rewind.history.iter().map(|(from, to)| *from..*to).collect();
         let mut end = 0;
         for range in &ranges {

@@ -272,8 +272,8 @@ impl Replay {
             }
             Kind::Rewind => {
                 self.pending.flush(out);
-                if let Some(turns) = Rewind::turns(record.payload) {
-                    self.turn = turns;
+                if let Some(rewind) = Rewind::read(record.payload) {
+                    self.turn = rewind.turns;
                     self.set_turn();
                 }
             }

@@ -7,7 +7,10 @@ use crate::protocol::meta::REJOIN;
 use crate::protocol::{Role, UpdateKind};
 use crate::record::cursor::CursorSide;
 use crate::record::rewind::WENT_BACK;
-use crate::record::{Cursor, Kind, OpenTurns, Record, Rewind, RewindTarget, RewoundHistory};
+use crate::record::{
+    AgentCursors, AgentPlace, AgentSessionId, Cursor, Kind, OpenTurns, Record, Rewind,
+    RewindTarget, RewoundHistory,
+};
 
 use super::fork::is_of;
 use super::log::Log;
@@ -55,6 +58,7 @@ impl Log {
             history: place.history,
             turns: place.turns,
             message_id,
+            agent_session: place.agent,
             undo: *target == RewindTarget::Undo,
             client,
         };
@@ -80,19 +84,113 @@ struct RewindPlace {
     is_in_turn: bool,
     /// Whether it was undone.
     is_undone: bool,
+    /// Where it is in a session of an agent.
+    agent: Option<AgentPlace>,
 }
 
 /// A search for a place in a log.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct RewindSearch {
     /// The rewinds, and the history after each of them.
     rewinds: Vec<(u64, RewoundHistory)>,
-    /// The prompts, and where turns end: with the ids of the records.
-    turns: Vec<(u64, Kind, Option<Box<str>>)>,
+    /// The prompts, and where turns end.
+    turns: Vec<TurnRecord>,
+    agents: AgentHistories,
     /// The first record after the place in each part of the log that ends with a rewind and has the place.
     found: Vec<u64>,
     /// Whether the part that is being read has it.
     is_found: bool,
+}
+
+/// A record with which a turn begins, goes on or ends.
+#[derive(Debug)]
+struct TurnRecord {
+    seq: u64,
+    kind: Kind,
+    id: Option<Box<str>>,
+    /// The number of the last record of the conversation before it.
+    after: u64,
+}
+
+/// What the sessions of agents have of a log, record by record.
+#[derive(Debug)]
+struct AgentHistories {
+    /// The agent's own cursors.
+    cursors: AgentCursors,
+    /// The session in which the agent goes on.
+    current: Option<AgentSessionId>,
+    /// The sessions that agents went on in, each with the number of the record that ends its last turn.
+    ends: Vec<(AgentSessionId, u64)>,
+    open: OpenTurns<()>,
+    /// The number of the last record of the conversation.
+    last: u64,
+}
+
+impl AgentHistories {
+    fn new(session: &str) -> Self {
+        Self {
+            cursors: AgentCursors::new(session),
+            current: None,
+            ends: Vec::new(),
+            open: OpenTurns::default(),
+            last: 0,
+        }
+    }
+
+    fn record(&mut self, record: &Record<'_>) {
+        self.cursors.record(record);
+        match record.kind {
+            Kind::AgentSessionId => self.current = AgentSessionId::read(record.payload),
+            Kind::Rewind => self.current = None,
+            Kind::Prompt => {
+                self.open.begin(record.id, ());
+            }
+            Kind::Begin => self.open.resume(record.id, ()),
+            Kind::End => {
+                self.open.end(record.id);
+                if let Some(session) = self.current.as_ref().filter(|_| self.open.is_empty()) {
+                    self.ends.retain(|(known, _)| known != session);
+                    self.ends.push((session.clone(), record.seq));
+                }
+            }
+            _ => {}
+        }
+        if record.kind.is_activity() {
+            self.last = record.seq;
+        }
+    }
+
+    /// The number of the first record after the place that one of the agent's own cursors names.
+    fn find(&self, target: &RewindTarget) -> Option<u64> {
+        let RewindTarget::Cursor(id) = target else {
+            return None;
+        };
+        let (seq, side) = self.cursors.find(id)?;
+        Some(match side {
+            CursorSide::Before => seq,
+            CursorSide::After => seq + 1,
+        })
+    }
+
+    /// The place in a session of an agent before the record with this number. `after` is the number of the
+    /// last record of the conversation before that, and `ended` the one with which its last turn ends, if no
+    /// turn is open there.
+    fn place(&self, seq: u64, after: u64, ended: Option<u64>) -> Option<AgentPlace> {
+        let mut ends = self.ends.iter();
+        let whole = ends.find(|(_, end)| Some(*end) == ended);
+        if let Some((session, _)) = whole {
+            return Some(AgentPlace {
+                session: session.clone(),
+                cursor: None,
+            });
+        }
+        let cursor = self.cursors.at_place((seq, CursorSide::Before));
+        let cursor = cursor.or_else(|| self.cursors.at_place((after, CursorSide::After)))?;
+        Some(AgentPlace {
+            session: self.cursors.session()?.clone(),
+            cursor: Some(cursor.to_owned()),
+        })
+    }
 }
 
 impl RewindPlace {
@@ -106,7 +204,7 @@ impl RewindPlace {
             RewindTarget::Cursor(id) => Cursor::parse(id),
             _ => None,
         };
-        let mut search = RewindSearch::default();
+        let mut search = RewindSearch::new(session);
         let mut records = Records::all();
         while let Some(entry) = records.next(file)? {
             let record = &entry.record;
@@ -125,13 +223,28 @@ impl RewindPlace {
 }
 
 impl RewindSearch {
+    /// A search in the log of the session with this id.
+    fn new(session: &str) -> Self {
+        Self {
+            rewinds: Vec::new(),
+            turns: Vec::new(),
+            agents: AgentHistories::new(session),
+            found: Vec::new(),
+            is_found: false,
+        }
+    }
+
     /// Takes the next record. `next` is the number of the first record after the place, if the record is next
     /// to it.
     fn record(&mut self, record: &Record<'_>, next: Option<u64>) {
         match record.kind {
             Kind::Prompt | Kind::Begin | Kind::End => {
-                let turn = (record.seq, record.kind, record.id.map(Into::into));
-                self.turns.push(turn);
+                self.turns.push(TurnRecord {
+                    seq: record.seq,
+                    kind: record.kind,
+                    id: record.id.map(Into::into),
+                    after: self.agents.last,
+                });
             }
             Kind::Rewind => {
                 if let Some(history) = RewoundHistory::of(record.seq, record.payload) {
@@ -141,6 +254,7 @@ impl RewindSearch {
             }
             _ => {}
         }
+        self.agents.record(record);
         if let Some(next) = next
             && !self.is_found
         {
@@ -161,17 +275,17 @@ impl RewindSearch {
             RewindTarget::Message(_) | RewindTarget::Cursor(_) => {
                 let current = self.found.iter().find(|seq| self.is_current(**seq));
                 let place = current.or(self.found.last()).copied();
+                let place = place.or_else(|| self.agents.find(target));
                 place.ok_or(RewindError::NoSuchPlace)
             }
             RewindTarget::Turns(turns) => {
-                let prompts = self
-                    .turns
-                    .iter()
-                    .filter(|(_, kind, _)| *kind == Kind::Prompt);
-                let mut current = prompts.filter(|(seq, ..)| self.is_current(*seq));
+                let prompts = self.turns.iter().filter(|it| it.kind == Kind::Prompt);
+                let mut current = prompts.filter(|prompt| self.is_current(prompt.seq));
                 let after = usize::try_from(*turns).ok();
                 let place = after.and_then(|after| current.nth(after));
-                place.map(|(seq, ..)| *seq).ok_or(RewindError::NoSuchPlace)
+                place
+                    .map(|prompt| prompt.seq)
+                    .ok_or(RewindError::NoSuchPlace)
             }
             RewindTarget::Undo => {
                 let last = self.rewinds.last().map(|(seq, _)| *seq);
@@ -185,25 +299,31 @@ impl RewindSearch {
         let before = self.rewinds.iter().rfind(|(at, _)| *at < seq);
         let history = before.map_or_else(|| vec![(0, seq)], |(_, history)| history.before(seq));
         let mut ranges = history.iter().peekable();
-        let (mut turns, mut open) = (0, OpenTurns::default());
-        for (seq, kind, id) in &self.turns {
-            while ranges.next_if(|(_, to)| to <= seq).is_some() {}
-            match kind {
-                _ if ranges.peek().is_none_or(|(from, _)| from > seq) => {}
+        let (mut turns, mut open, mut ended) = (0, OpenTurns::default(), None);
+        for turn in &self.turns {
+            let id = turn.id.as_deref();
+            while ranges.next_if(|(_, to)| *to <= turn.seq).is_some() {}
+            match turn.kind {
+                _ if ranges.peek().is_none_or(|(from, _)| *from > turn.seq) => {}
                 Kind::Prompt => {
                     turns += 1;
-                    open.begin(id.as_deref(), ());
+                    open.begin(id, ());
                 }
-                Kind::Begin => open.resume(id.as_deref(), ()),
+                Kind::Begin => open.resume(id, ()),
                 _ => {
-                    open.end(id.as_deref());
+                    open.end(id);
+                    ended = Some(turn.seq);
                 }
             }
         }
+        let is_in_turn = !open.is_empty();
+        let next = self.turns.iter().find(|turn| turn.seq == seq);
+        let after = next.map_or(seq.saturating_sub(1), |next| next.after);
         RewindPlace {
             turns,
-            is_in_turn: !open.is_empty(),
+            is_in_turn,
             is_undone: !self.is_current(seq),
+            agent: self.agents.place(seq, after, ended.filter(|_| !is_in_turn)),
             history,
         }
     }

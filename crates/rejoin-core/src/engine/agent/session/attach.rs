@@ -227,7 +227,9 @@ impl AgentSessionInner {
         let (again, mut server) = again.unzip();
         let task = self.task(again.as_deref().unwrap_or(params), &route);
         let origin = self.opening.origin.as_ref();
-        let origin = origin.filter(|_| how == AttachReason::Fork && !self.policy.adopt);
+        let origin = origin.filter(|_| how == AttachReason::Fork);
+        let origin = origin.or(replayed.own.origin.as_ref());
+        let origin = origin.filter(|_| !self.policy.adopt);
         let strategy = match strategy {
             // An agent may accept the id of a session that it has not created.
             Strategy::Any if unsure => Strategy::LoadOnly,
@@ -338,6 +340,7 @@ impl AgentSessionInner {
         let unrecorded = self.opening.history.current_settings().answer.is_none();
         let new =
             renamed || !is_same || instead != replayed.own.instead_of || reported && unrecorded;
+        let new = new || replayed.own.is_rewound;
         let (changed, gone) = settings.changes_since(&replayed.settings);
         // The options that the client has given are recorded with the agent's answer.
         let new = new || given.is_some() && !changed.is_empty();

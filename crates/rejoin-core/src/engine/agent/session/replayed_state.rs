@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::engine::{History, HistoryError};
 use crate::json::{string_member, text_member};
 use crate::protocol::UpdateKind;
-use crate::record::{InVersion1, Kind, OpenTurns, Record, subagents};
+use crate::record::{AgentPlace, InVersion1, Kind, OpenTurns, Record, Rewind, subagents};
 use crate::sys::Ids;
 
 use super::hand_over::BriefingReason;
@@ -51,6 +51,10 @@ pub(super) struct OwnSessions {
     pub(super) instead_of: Option<String>,
     /// Whether the agent has gone on in another session, and has not said in which one.
     pub(super) has_left: bool,
+    /// Whether the conversation has gone back since the agent opened a session.
+    pub(super) is_rewound: bool,
+    /// The place in one of them at which that one is to be forked.
+    pub(super) origin: Option<AgentPlace>,
     /// How many of the prompts each of them has, or was sent in the briefing with a later one.
     knows: HashMap<String, u64>,
 }
@@ -72,6 +76,7 @@ impl OwnSessions {
     pub(super) fn leave(&mut self) {
         self.id = None;
         self.instead_of = None;
+        self.origin = None;
     }
 }
 
@@ -164,6 +169,8 @@ impl ReplayedState {
             }
             Kind::AgentSessionId => {
                 self.own.has_left = false;
+                self.own.is_rewound = false;
+                self.own.origin = None;
                 let party = text_member(record.payload, "agent");
                 let name = party.and_then(|party| string_member(party, "name"));
                 let means = name.as_deref().map(|name| agent.names.means(name));
@@ -186,8 +193,15 @@ impl ReplayedState {
                 self.own.leave();
                 self.own.has_left = true;
                 self.own.knows.clear();
-                self.prompts_since_briefing = None;
                 self.new_because = Some(BriefingReason::Rewound);
+                self.own.is_rewound = true;
+                let rewind = Rewind::read(record.payload);
+                let place = rewind.and_then(|rewind| rewind.agent_session);
+                let is_own = |name: &str| agent.names.means(name) == NameMatch::This;
+                match place.filter(|place| is_own(&place.session.agent)) {
+                    Some(place) => self.goes_on_from(place),
+                    None => self.prompts_since_briefing = None,
+                }
             }
             Kind::Info => self.snapshot(name_of(record.payload), record.payload),
             Kind::UpdateV2 => {
@@ -204,6 +218,19 @@ impl ReplayedState {
     fn has_no_prompt(&self) -> bool {
         let id = self.own.id.as_deref();
         id.is_none_or(|id| self.own.knows(id) == 0)
+    }
+
+    /// The conversation has gone back to a place of one of the agent's sessions.
+    fn goes_on_from(&mut self, place: AgentPlace) {
+        self.recorded = Some(place.session.agent.clone());
+        (self.holder, self.other) = (None, None);
+        if place.cursor.is_some() {
+            self.own.origin = Some(place);
+        } else {
+            self.own.id = Some(place.session.id);
+            self.own.has_left = false;
+            self.own.set_known(self.prompts);
+        }
     }
 
     /// The agent has opened a session, as an `inner` record says.
