@@ -24,7 +24,7 @@ const LIVES: usize = 25;
 fn a_prompt_with_a_key_reaches_the_agent_once_whatever_is_killed() {
     super::all(if env::slow() { 60 } else { 3 }, &|seed| {
         let folder = tempfile::tempdir().unwrap();
-        case(seed, folder.path());
+        case(seed, folder.path(), folder.path().join("store"));
     });
 }
 
@@ -32,7 +32,7 @@ fn a_prompt_with_a_key_reaches_the_agent_once_whatever_is_killed() {
 fn four_clients_that_send_a_key_at_once_have_it_run_once() {
     for flags in [&["--resume"][..], &["--version-2"]] {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place::new(folder.path(), flags);
+        let place = Place::new(folder.path(), folder.path().join("store"), flags);
         let mut first = place.client(2).unwrap();
         let session = first.new_session().unwrap();
         let mut clients = vec![first];
@@ -69,29 +69,17 @@ struct Place {
 }
 
 impl Place {
-    fn new(folder: &Path, flags: &[&str]) -> Self {
+    fn new(folder: &Path, store: PathBuf, flags: &[&str]) -> Self {
         let flags: Vec<_> = flags.iter().map(|flag| (*flag).to_owned()).collect();
         Self {
-            store: folder.join("store"),
+            store,
             agent: Wrapped::new(folder, &flags),
         }
     }
 
     /// Starts the program. Nothing if it is gone before it has answered.
     fn client(&self, version: u64) -> Option<Client> {
-        let (agent, output) = process::start(&self.store, &self.agent.arguments());
-        let mut client = Client {
-            agent,
-            inbox: Inbox::new(output),
-            answers: BTreeMap::new(),
-        };
-        let params = json!({
-            "protocolVersion": version,
-            "info": {"name": "keys", "version": "1"},
-            "capabilities": {},
-        });
-        client.ask(0, "initialize", &params)?;
-        Some(client)
+        Client::start(&self.store, &self.agent.arguments(), version)
     }
 
     /// How often the agent got each prompt, by its text.
@@ -112,15 +100,32 @@ impl Place {
 }
 
 /// A client of a process of its own.
-struct Client {
-    agent: Box<dyn Agent>,
+pub(super) struct Client {
+    pub(super) agent: Box<dyn Agent>,
     inbox: Inbox,
     /// The answers that have come, by the ids of their requests.
     answers: BTreeMap<u64, Value>,
 }
 
 impl Client {
-    fn send(&mut self, id: usize, method: &str, params: &Value) {
+    /// Starts the program with these arguments. Nothing if it is gone before it has answered.
+    pub(super) fn start(store: &Path, arguments: &[String], version: u64) -> Option<Self> {
+        let (agent, output) = process::start(store, arguments);
+        let mut client = Self {
+            agent,
+            inbox: Inbox::new(output),
+            answers: BTreeMap::new(),
+        };
+        let params = json!({
+            "protocolVersion": version,
+            "info": {"name": "keys", "version": "1"},
+            "capabilities": {},
+        });
+        client.ask(0, "initialize", &params)?;
+        Some(client)
+    }
+
+    pub(super) fn send(&mut self, id: usize, method: &str, params: &Value) {
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         // A process that was killed takes nothing more.
         self.agent.send(format!("{request}\n").as_bytes()).ok();
@@ -142,26 +147,26 @@ impl Client {
     }
 
     /// The answer to a request. Nothing if the process is gone.
-    fn answer(&mut self, id: usize) -> Option<Value> {
+    pub(super) fn answer(&mut self, id: usize) -> Option<Value> {
         while !self.is_answered(id) {
             self.next()?;
         }
         self.answers.remove(&(id as u64))
     }
 
-    fn ask(&mut self, id: usize, method: &str, params: &Value) -> Option<Value> {
+    pub(super) fn ask(&mut self, id: usize, method: &str, params: &Value) -> Option<Value> {
         self.send(id, method, params);
         self.answer(id)
     }
 
-    fn new_session(&mut self) -> Option<String> {
+    pub(super) fn new_session(&mut self) -> Option<String> {
         let params = json!({"cwd": FOLDER, "mcpServers": []});
         let answer = self.ask(1, "session/new", &params)?;
         let id = answer["result"]["sessionId"].as_str();
         Some(id.unwrap_or_else(|| panic!("{answer}")).to_owned())
     }
 
-    fn resume(&mut self, session: &str) -> Option<()> {
+    pub(super) fn resume(&mut self, session: &str) -> Option<()> {
         let params = json!({"sessionId": session, "cwd": FOLDER, "mcpServers": []});
         let answer = self.ask(2, "session/resume", &params)?;
         assert!(answer["error"].is_null(), "{answer}");
@@ -183,10 +188,10 @@ fn prompt(session: &str, number: usize, version: u64) -> Value {
 }
 
 /// Several lives on one store, each but the last ended by a kill, until each prompt is answered.
-fn case(seed: u64, folder: &Path) {
+pub(crate) fn case(seed: u64, folder: &Path, store: PathBuf) {
     let mut random = Random::of(seed);
     let flags = random.one_of(&[&["--resume"][..], &["--version-2"], &["--load"]]);
-    let place = Place::new(folder, flags);
+    let place = Place::new(folder, store, flags);
     let mut session = None;
     let mut answered = [false; PROMPTS];
     for life in 0.. {

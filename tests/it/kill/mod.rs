@@ -5,8 +5,9 @@
 //! program is. `KILL_SEED` repeats one case; `RUN_SLOW_TESTS` runs at least 200 kills.
 
 pub(crate) mod after;
-mod keys;
+pub(crate) mod keys;
 pub(crate) mod process;
+pub(crate) mod rewind;
 mod script;
 
 use std::collections::BTreeMap;

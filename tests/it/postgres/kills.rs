@@ -14,3 +14,24 @@ fn kill_minus_nine_loses_nothing_that_was_received() {
         kill::case(seed, &cluster::store().unwrap());
     });
 }
+
+#[test]
+fn a_prompt_with_a_key_reaches_the_agent_once_whatever_is_killed() {
+    if cluster::shared().is_none() {
+        return;
+    }
+    kill::all(if env::slow() { 60 } else { 2 }, &|seed| {
+        let folder = tempfile::tempdir().unwrap();
+        kill::keys::case(seed, folder.path(), cluster::store().unwrap());
+    });
+}
+
+#[test]
+fn a_session_that_goes_back_when_it_is_killed_is_before_or_after_that() {
+    if cluster::shared().is_none() {
+        return;
+    }
+    kill::all(if env::slow() { 50 } else { 1 }, &|seed| {
+        kill::rewind::case(seed, &cluster::store().unwrap());
+    });
+}
