@@ -51,9 +51,9 @@ fn installation(name: &str) -> Option<String> {
     Some(format!("install it with `npm install --global {package}`"))
 }
 
-/// Why a program cannot be started, neither by its path nor from a folder of `PATH`, with what to do;
-/// none if it can. Systems other than Unix have more rules, so there the answer is always none.
-pub(super) fn cannot_start(program: &OsStr) -> Option<(String, String)> {
+/// Why a program cannot be started, neither by its path nor from a folder of `path`, in place of ours,
+/// with what to do; none if it can. Systems other than Unix have more rules, so there the answer is always none.
+pub(super) fn cannot_start(program: &OsStr, path: Option<OsString>) -> Option<(String, String)> {
     if cfg!(not(unix)) {
         return None;
     }
@@ -78,7 +78,7 @@ pub(super) fn cannot_start(program: &OsStr) -> Option<(String, String)> {
         }
     } else {
         // Without a `PATH` the system searches its default folders.
-        let folders = std::env::var_os("PATH")?;
+        let folders = path.or_else(|| std::env::var_os("PATH"))?;
         if std::env::split_paths(&folders).any(|folder| is_program(&folder.join(program))) {
             return None;
         }
@@ -171,20 +171,20 @@ mod tests {
         // Elsewhere it is not known.
         for none in ["no-such-agent-anywhere", "/no/such/agent"] {
             assert_eq!(
-                cannot_start(OsStr::new(none)).is_some(),
+                cannot_start(OsStr::new(none), None).is_some(),
                 cfg!(unix),
                 "{none}"
             );
         }
-        assert_eq!(cannot_start(OsStr::new("sh")), None);
+        assert_eq!(cannot_start(OsStr::new("sh"), None), None);
         let here = std::env::current_exe().unwrap();
-        assert_eq!(cannot_start(here.as_os_str()), None);
+        assert_eq!(cannot_start(here.as_os_str(), None), None);
     }
 
     #[cfg(unix)]
     #[test]
     fn what_is_no_program_is_named() {
-        let why = |path: &str| cannot_start(OsStr::new(path)).unwrap();
+        let why = |path: &str| cannot_start(OsStr::new(path), None).unwrap();
         assert_eq!(why("/").0, "`/` is a folder, not a program");
         assert_eq!(why("/dev/null").0, "`/dev/null` is not a program");
         let (why, hint) = why("./Cargo.toml");

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use rejoin::sys::program::find;
@@ -70,10 +72,66 @@ pub(super) fn quoted(word: &str) -> Cow<'_, str> {
     }
 }
 
-/// The whole path of a program in a folder of `PATH`.
+/// The whole path of a program in a folder of `PATH`. A folder that `fnm` has made for one shell is
+/// gone with that shell, so the one that it leads to is taken.
 pub(super) fn on_path(name: &str) -> Option<PathBuf> {
-    find(&std::env::var_os("PATH")?, &file_names(name))
+    let found = find(&std::env::var_os("PATH")?, &file_names(name))?;
+    if !found.iter().any(|folder| folder == "fnm_multishells") {
+        return Some(found);
+    }
+    let folder = found.parent()?.canonicalize().ok()?;
+    Some(folder.join(found.file_name()?))
 }
+
+/// The folders of `PATH` that programs have which are started from a desktop.
+const OF_DESKTOP: &str = if cfg!(target_os = "macos") {
+    "/usr/bin:/bin:/usr/sbin:/sbin"
+} else {
+    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/snap/bin"
+};
+
+/// A folder with the interpreter of a script, which a program that is started from a desktop does not
+/// find by itself.
+#[derive(Debug)]
+pub(super) struct InterpreterFolder {
+    /// The interpreter, such as `node`.
+    pub(super) name: String,
+    pub(super) folder: String,
+}
+
+impl InterpreterFolder {
+    /// The folder for the program with this path, if it needs one.
+    pub(super) fn of(program: &Path) -> Option<Self> {
+        let name = interpreter(program)?;
+        if cfg!(windows) || find(OsStr::new(OF_DESKTOP), std::slice::from_ref(&name)).is_some() {
+            return None;
+        }
+        let folder = on_path(&name)?.parent()?.to_str()?.to_owned();
+        Some(Self { name, folder })
+    }
+}
+
+/// The interpreter that a script names without a path, as `#!/usr/bin/env node` does.
+fn interpreter(script: &Path) -> Option<String> {
+    let mut head = Vec::new();
+    File::open(script)
+        .ok()?
+        .take(FIRST_LINE)
+        .read_to_end(&mut head)
+        .ok()?;
+    let line = head
+        .strip_prefix(b"#!")?
+        .split(|byte| *byte == b'\n')
+        .next()?;
+    let mut words = std::str::from_utf8(line).ok()?.split_whitespace();
+    let mut words = words.next()?.ends_with("/env").then_some(words)?;
+    // Options and variables may come first.
+    let name = words.find(|word| !word.starts_with('-') && !word.contains('='))?;
+    (!name.contains('/')).then(|| name.to_owned())
+}
+
+/// How long the first line of a script may be, in bytes.
+const FIRST_LINE: u64 = 256;
 
 /// The files that the system would start under a name.
 fn file_names(name: &str) -> Vec<String> {

@@ -92,6 +92,7 @@ pub(super) fn launch(global: &Global) -> Result<Launch, Failure> {
     Ok(Launch {
         guard: std::env::current_exe().ok(),
         withheld,
+        path: None,
     })
 }
 

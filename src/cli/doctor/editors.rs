@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::agents;
 use crate::cli::agents::started_by;
-use crate::cli::programs::on_path;
+use crate::cli::programs::{InterpreterFolder, on_path};
 use crate::cli::setup::{
     AgentCommand, AgentEntry, Document, Editor, EditorFolders, SettingsFile, has_twin,
 };
@@ -174,6 +174,22 @@ fn programs(editor: Editor, entry: AgentEntry<'_>, folders: &EditorFolders) -> O
             check,
             "the settings name rejoin without its path: an editor that is started from a desktop may not find it",
             "`which rejoin` prints the path to write instead",
+        ));
+    }
+    let agent = command
+        .agent()
+        .next()
+        .filter(|_| command.wrapped().is_some());
+    let needed = agent.and_then(|agent| InterpreterFolder::of(&folders.whole(agent)));
+    let has_path = entry.has_variable("PATH") || command.names_folder();
+    if let Some(needed) = needed.filter(|_| !has_path) {
+        return Some(Finding::warning(
+            check,
+            format!(
+                "it needs {}, which an editor that is started from a desktop does not find",
+                needed.name
+            ),
+            format!("`rejoin setup {}` names its folder", editor.name()),
         ));
     }
     if let Some(instead) = command.instead() {

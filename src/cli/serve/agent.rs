@@ -33,7 +33,10 @@ pub(in crate::cli) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     } else {
         None
     };
-    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = args.options.path()?;
+    let path = path
+        .or_else(|| std::env::var_os("PATH"))
+        .unwrap_or_default();
     if let Some(chosen) = &args.chosen
         && let Some(why) = choice::no_agent_called(chosen, &path)
     {
@@ -47,7 +50,7 @@ pub(in crate::cli) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
         path,
         agent: args.chosen.clone(),
         store,
-        launch: store_path::launch(global)?,
+        launch: args.options.launch(global)?,
         exit_timeout: args.options.exit_timeout.or_forever(),
         policy: args.options.policy(global, true, &[])?,
     });

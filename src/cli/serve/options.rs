@@ -1,10 +1,12 @@
 //! The options of the commands that pass prompts on to another agent.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rejoin::engine::agent::{DOWNLOAD_TIMEOUT, Policy, Reach, Recall, may_download};
+use rejoin::engine::process::Launch;
 use rejoin::store::place;
 
 use crate::cli::exit::Failure;
@@ -23,6 +25,10 @@ const START: Duration = Duration::from_secs(30);
 pub(super) struct Args {
     #[command(flatten, next_help_heading = "Serve options")]
     pub(super) serve: serve::Args,
+    /// Folder that is searched for programs before those of PATH, also by the agent: the one of `node`,
+    /// if an editor that is started from a desktop does not find it. May be repeated.
+    #[arg(long = "path", value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    folders: Vec<PathBuf>,
     /// Maximum size of the briefing given to an agent that has lost the conversation.
     #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = bytes)]
     context_budget: usize,
@@ -43,6 +49,31 @@ pub(super) struct Args {
 }
 
 impl Args {
+    /// Our `PATH`, behind the folders of `--path`; none without that option.
+    pub(super) fn path(&self) -> Result<Option<OsString>, Failure> {
+        if self.folders.is_empty() {
+            return Ok(None);
+        }
+        let ours = std::env::var_os("PATH").unwrap_or_default();
+        let folders = self
+            .folders
+            .iter()
+            .cloned()
+            .chain(std::env::split_paths(&ours));
+        let joined = std::env::join_paths(folders);
+        joined
+            .map(Some)
+            .map_err(|error| Failure::usage(format!("--path: {error}")))
+    }
+
+    /// How the agent is started.
+    pub(super) fn launch(&self, global: &Global) -> Result<Launch, Failure> {
+        Ok(Launch {
+            path: self.path()?,
+            ..store_path::launch(global)?
+        })
+    }
+
     /// How `rejoin mcp` reaches the conversations. What leads to a database stays with this process.
     fn reach(&self, global: &Global, lists_tools: bool) -> Result<Reach, Failure> {
         let (store, sources) = (store_path::named(global)?, self.serve.sources());

@@ -11,7 +11,7 @@ use rejoin::transport::stdio;
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
 use crate::cli::term::{note, stdin_is_terminal};
-use crate::cli::{agents, serve, store_path};
+use crate::cli::{agents, serve};
 
 use super::options;
 
@@ -47,7 +47,7 @@ pub(in crate::cli) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     let program = Program {
         command: args.command.clone(),
         env: Vec::new(),
-        launch: store_path::launch(global)?,
+        launch: args.agent.launch(global)?,
         exit_timeout: args.agent.exit_timeout.or_forever(),
     };
     let engine = WrappedEngine::new(
@@ -57,7 +57,8 @@ pub(in crate::cli) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     );
     let engine = Arc::new(engine);
     let input = stdio::input().map_err(Failure::cannot_start)?;
-    let Some((why, hint)) = agents::cannot_start(&args.command[0]) else {
+    let path = args.agent.path()?;
+    let Some((why, hint)) = agents::cannot_start(&args.command[0], path) else {
         return serve::on(global, &args.agent.serve, true, engine, input);
     };
     if stdin_is_terminal() {

@@ -9,6 +9,7 @@ use jsonc_parser::ast::{Array, Object, ObjectProp, StringLit, Value};
 use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
+use super::wrapping::PATH;
 use crate::cli::agents;
 use rejoin::engine::agent::AgentNames;
 use rejoin::json;
@@ -369,6 +370,12 @@ impl<'d> AgentEntry<'d> {
         self.object()?.get(name)
     }
 
+    /// Whether it sets this environment variable.
+    pub(in crate::cli) fn has_variable(self, name: &str) -> bool {
+        let env = self.member("env").and_then(|env| env.value.as_object());
+        env.is_some_and(|env| env.get(name).is_some())
+    }
+
     /// Its command; none if the editor knows the agent by its name, or the entry has no known form.
     pub(in crate::cli) fn command(self) -> Option<AgentCommand<'d>> {
         let member = self.member("command")?;
@@ -444,6 +451,13 @@ impl<'d> AgentCommand<'d> {
             return None;
         }
         agents::meant(&self.words())
+    }
+
+    /// Whether the arguments of rejoin name a folder to search for programs.
+    pub(in crate::cli) fn names_folder(&self) -> bool {
+        let options = 0..self.wrapped().unwrap_or(0);
+        let mut options = options.filter_map(|number| self.argument(number));
+        options.any(|option| option.split('=').next() == Some(PATH))
     }
 
     /// The words of the agent's command.

@@ -18,7 +18,7 @@ use rejoin::sys::program::is_program;
 use super::agents::{command_of, with_npx};
 use super::exit::Failure;
 use super::global::Global;
-use super::programs::{Rejoin, on_path};
+use super::programs::{InterpreterFolder, Rejoin, on_path};
 use super::store_path;
 use super::term::{
     ACTIVE, FAINT, ID, Look, Output, PLAIN, STRONG, Span, WRONG, ask, note, printable, report,
@@ -221,6 +221,10 @@ impl Setup<'_> {
             typed: editor == Editor::Zed,
             resolve: &resolve,
             command: &command,
+            interpreter: &|program| {
+                let path = self.folders.whole(program);
+                InterpreterFolder::of(&path).map(|found| found.folder)
+            },
             speaks_no_acp: &|command| command.instead().is_some(),
             is_gone: &|program| {
                 let path = self.folders.whole(program);
@@ -268,7 +272,6 @@ impl Setup<'_> {
         }
         let mut words = vec![self.rejoin.path.clone(), "wrap".to_owned()];
         words.extend_from_slice(self.options);
-        words.push("--".to_owned());
         match self.args.editor {
             Some(Editor::Neovim) => output.raw(&printable(&paste::neovim(&words))),
             Some(Editor::Emacs) => output.raw(&printable(&paste::emacs(&words))),
@@ -335,6 +338,9 @@ fn describe(outcome: EntryOutcome) -> &'static str {
         EntryOutcome::WrappedMissing => "rejoin is put in front of it; its program is not on PATH",
         EntryOutcome::Added => "is new",
         EntryOutcome::Already => "has rejoin already",
+        EntryOutcome::InterpreterFound => {
+            "has rejoin already; the folder of its interpreter is added"
+        }
         EntryOutcome::Corrected => "the path of rejoin is corrected",
         EntryOutcome::NoCommand => "is installed by the editor, its command is unknown: left alone",
         EntryOutcome::NoAcp => {

@@ -1,8 +1,13 @@
 //! Settings in Lua and Emacs Lisp, which the user pastes.
 
+use std::path::Path;
+
 use crate::cli::agents::installed;
+use crate::cli::programs::InterpreterFolder;
 use rejoin::engine::known::KnownAgent;
 use rejoin::json;
+
+use super::wrapping::PATH;
 
 /// An agent's id and name, and its command with rejoin in front of it.
 type Wrapped = (&'static str, &'static str, Vec<String>);
@@ -10,8 +15,12 @@ type Wrapped = (&'static str, &'static str, Vec<String>);
 /// The installed agents with rejoin in front of each, or an example.
 fn agents(rejoin: &[String]) -> Vec<Wrapped> {
     let wrapped = |known: &'static KnownAgent, command: Vec<String>| -> Wrapped {
-        let command = rejoin.iter().cloned().chain(command).collect();
-        (&known.id, &known.name, command)
+        let program = command.first().map(Path::new);
+        let found = program.and_then(InterpreterFolder::of);
+        let path = found.map(|found| [PATH.to_owned(), found.folder]);
+        let words = rejoin.iter().cloned().chain(path.into_iter().flatten());
+        let words = words.chain(["--".to_owned()]).chain(command);
+        (&known.id, &known.name, words.collect())
     };
     let found: Vec<_> = installed()
         .map(|(known, command)| wrapped(known, command))
@@ -27,7 +36,7 @@ fn agents(rejoin: &[String]) -> Vec<Wrapped> {
     example.collect()
 }
 
-/// For Neovim: CodeCompanion and avante. `rejoin` is what comes before the agent's command.
+/// For Neovim: CodeCompanion and avante. `rejoin` is `rejoin wrap` with its options.
 pub(super) fn neovim(rejoin: &[String]) -> String {
     let agents = agents(rejoin);
     let adapters: String = agents.iter().map(adapter).collect();

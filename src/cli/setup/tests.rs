@@ -165,6 +165,7 @@ proptest! {
             options: &options,
             typed: true,
             resolve: &|program| Some(format!("/whole/{program}")),
+            interpreter: &|_| None,
             speaks_no_acp: &|_| false,
             is_gone: &|_| false,
             command: &|agent: &KnownAgent, _| Some(vec![format!("/bin/{}", agent.name)]),

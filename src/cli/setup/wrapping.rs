@@ -8,6 +8,9 @@ use rejoin::json;
 
 use super::document::{AgentCommand, AgentEntry, Document, Edit, Node};
 
+/// The option of `rejoin wrap` for the folder of an interpreter.
+pub(super) const PATH: &str = "--path";
+
 /// The suffix of entries that `setup` adds, behind the names of their agents.
 const SUFFIX: &str = " (rejoin)";
 
@@ -24,6 +27,8 @@ pub(super) enum EntryOutcome {
     Already,
     /// The agent ran behind rejoin already, but rejoin is elsewhere now.
     Corrected,
+    /// The agent ran behind rejoin already, but an editor would not find its interpreter.
+    InterpreterFound,
     /// The editor installs the agent itself, and its command is not known here.
     NoCommand,
     /// The entry's command has no known form.
@@ -53,6 +58,8 @@ pub(super) struct Wrapper<'a> {
     pub(super) typed: bool,
     /// The whole path of an agent's program, if it is found.
     pub(super) resolve: &'a dyn Fn(&str) -> Option<String>,
+    /// The folder with the interpreter of the program with this path, if it is to be named.
+    pub(super) interpreter: &'a dyn Fn(&str) -> Option<String>,
     /// Whether a command is known not to speak ACP.
     pub(super) speaks_no_acp: &'a dyn Fn(&AgentCommand<'_>) -> bool,
     /// Whether there is no longer a program with this path.
@@ -71,9 +78,17 @@ impl Wrapper<'_> {
         for entry in document.entries() {
             let name = entry.name().to_owned();
             if let Some(command) = entry.command() {
-                let outcome = if command.is_rejoin() && (self.is_gone)(command.program()) {
-                    edits.push(self.corrected(&command));
-                    EntryOutcome::Corrected
+                let has_path = entry.has_variable("PATH");
+                let folder = self.missing_folder(&command).filter(|_| !has_path);
+                let is_gone = command.is_rejoin() && (self.is_gone)(command.program());
+                let outcome = if is_gone || folder.is_some() {
+                    let correction = is_gone.then(|| self.corrected(&command));
+                    edits.extend(folder.into_iter().chain(correction));
+                    if is_gone {
+                        EntryOutcome::Corrected
+                    } else {
+                        EntryOutcome::InterpreterFound
+                    }
                 } else if command.starts_rejoin() {
                     EntryOutcome::Already
                 } else if (self.speaks_no_acp)(&command) {
@@ -81,7 +96,7 @@ impl Wrapper<'_> {
                 } else {
                     let found = (self.resolve)(command.program());
                     let agent = found.as_deref().unwrap_or(command.program());
-                    edits.extend(self.wrapped(document, &command, agent));
+                    edits.extend(self.wrapped(document, &command, agent, has_path));
                     match found {
                         Some(_) => EntryOutcome::Wrapped,
                         None => EntryOutcome::WrappedMissing,
@@ -126,11 +141,32 @@ impl Wrapper<'_> {
         ChangedSettings { text, entries }
     }
 
-    /// The words before the agent's own arguments.
-    fn words(&self, agent: &str) -> Vec<String> {
+    /// The words before the agent's own arguments. `has_path`: whether the entry has a `PATH`.
+    fn words(&self, agent: &str, has_path: bool) -> Vec<String> {
         let options = self.options.iter().map(String::as_str);
-        let words = ["wrap"].into_iter().chain(options).chain(["--", agent]);
+        let folder = (self.interpreter)(agent).filter(|_| !has_path);
+        let path = folder.iter().flat_map(|folder| [PATH, folder.as_str()]);
+        let words = ["wrap"]
+            .into_iter()
+            .chain(options)
+            .chain(path)
+            .chain(["--", agent]);
         words.map(json::quoted).collect()
+    }
+
+    /// The edit that names the folder with the interpreter of an agent that runs behind rejoin, if an
+    /// editor does not find it.
+    fn missing_folder(&self, command: &AgentCommand<'_>) -> Option<Edit> {
+        let agent = command.argument(command.wrapped()?)?;
+        if command.names_folder() {
+            return None;
+        }
+        let folder = (self.interpreter)(agent)?;
+        let at = command.elements().first()?.end();
+        Some(Edit::insert(
+            at,
+            format!(", {}, {}", json::quoted(PATH), json::quoted(&folder)),
+        ))
     }
 
     fn wrapped(
@@ -138,8 +174,9 @@ impl Wrapper<'_> {
         document: &Document<'_>,
         command: &AgentCommand<'_>,
         agent: &str,
+        has_path: bool,
     ) -> Vec<Edit> {
-        let words = self.words(agent);
+        let words = self.words(agent, has_path);
         let program = command.program.range;
         let (at, text) = match (command.array(), command.elements().first()) {
             (Some(_), Some(first)) => {
@@ -178,7 +215,7 @@ impl Wrapper<'_> {
     ) -> Option<(String, Node)> {
         let command = (self.command)(known, install)?;
         let (agent, arguments) = command.split_first()?;
-        let mut words = self.words(agent);
+        let mut words = self.words(agent, false);
         words.extend(arguments.iter().map(|word| json::quoted(word)));
         let mut members = Vec::new();
         let mut add = |name: &str, text: String| members.push((name.to_owned(), Node::Raw(text)));

@@ -9,13 +9,16 @@
 mod changes;
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::env;
+use crate::support::wrapped::program;
 
 /// A home folder with some programs.
 pub(crate) struct Home {
@@ -182,4 +185,106 @@ fn zed() {
 #[test]
 fn jetbrains() {
     plays("jetbrains");
+}
+
+/// An agent for Node in a folder that only the shell's `PATH` has, as nvm makes it, and the node that
+/// runs it.
+fn install_for_node(home: &Home) -> PathBuf {
+    let folder = home.path("node-v22/bin");
+    fs::create_dir_all(&folder).unwrap();
+    let write = |name: &str, text: &str| {
+        fs::write(folder.join(name), text).unwrap();
+        fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    let agent = program();
+    write(
+        "ada-node",
+        &format!("#!/bin/sh\nexec {}\n", agent.display()),
+    );
+    write("qwen", "#!/usr/bin/env -S ada-node --quiet\n");
+    folder
+}
+
+/// What the wrapped agent of an entry says to a client, started with a desktop's `PATH`.
+fn answers(home: &Home, settings: &Path, name: &str) -> String {
+    let settings: Value = serde_json::from_slice(&fs::read(settings).unwrap()).unwrap();
+    let entry = &settings["agent_servers"][name];
+    let arguments = entry["args"].as_array().unwrap().iter();
+    let mut command = Command::new(entry["command"].as_str().unwrap());
+    command.args(arguments.map(|word| word.as_str().unwrap()));
+    command.env_clear().env("HOME", home.path(""));
+    command.env("PATH", "/usr/bin:/bin").stdout(Stdio::piped());
+    let mut started = command.stdin(Stdio::piped()).spawn().unwrap();
+    let initialize = json!({ "id": 0, "method": "initialize", "params": { "protocolVersion": 1 } });
+    let new = json!({ "id": 1, "method": "session/new",
+        "params": { "cwd": home.path(""), "mcpServers": [] } });
+    let mut input = started.stdin.take().unwrap();
+    for mut request in [initialize, new] {
+        request["jsonrpc"] = "2.0".into();
+        writeln!(input, "{request}").unwrap();
+    }
+    let mut lines = BufReader::new(started.stdout.take().unwrap()).lines();
+    let answer = lines.find_map(|line| line.ok().filter(|line| line.contains(r#""id":1"#)));
+    drop(input);
+    started.wait().unwrap();
+    answer.expect("rejoin answers")
+}
+
+#[test]
+fn an_agent_whose_interpreter_only_the_shell_finds_starts_from_a_desktop() {
+    let home = Home::new();
+    let folder = install_for_node(&home);
+    let text = |args: &str| {
+        let entry = format!(r#"{{ "type": "custom", {args}, "env": {{}} }}"#);
+        format!("{{\n  \"agent_servers\": {{ \"Qwen\": {entry} }}\n}}\n")
+    };
+    let in_shell = |arguments: &[&str]| {
+        let mut command = home.command(arguments);
+        let path = std::env::join_paths([home.path("bin"), folder.clone()]).unwrap();
+        let output = command.env("PATH", path).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        home.general(&String::from_utf8(output.stdout).unwrap())
+    };
+    let plain = text(r#""command": "qwen", "args": ["--acp"]"#);
+    let path = home.settings("zed", &plain);
+    in_shell(&["setup", "zed", "--yes"]);
+    let changed = home.general(&fs::read_to_string(&path).unwrap());
+    let words = r#""--path", "<home>/node-v22/bin", "--", "<home>/node-v22/bin/qwen""#;
+    assert!(changed.contains(words), "{changed}");
+    let answered = answers(&home, &path, "Qwen");
+    assert!(answered.contains(r#""sessionId""#), "{answered}");
+    assert!(in_shell(&["setup", "zed", "--yes"]).contains("nothing to change"));
+    in_shell(&["setup", "zed", "--undo", "--yes"]);
+    assert_eq!(fs::read_to_string(&path).unwrap(), plain);
+    // An entry of earlier versions, or written by hand.
+    let rejoin = home.path("bin/rejoin");
+    let (rejoin, agent) = (rejoin.display(), folder.join("qwen"));
+    let by_hand = text(&format!(
+        r#""command": "{rejoin}", "args": ["wrap", "--", "{}", "--acp"]"#,
+        agent.display()
+    ));
+    home.settings("zed", &by_hand);
+    assert!(!answers(&home, &path, "Qwen").contains(r#""sessionId""#));
+    let doctor = in_shell(&["doctor", "--no-agents"]);
+    let needs = "it needs ada-node, which an editor";
+    assert!(
+        doctor.contains(needs) && doctor.contains("`rejoin setup zed`"),
+        "{doctor}"
+    );
+    let said = in_shell(&["setup", "zed", "--yes"]);
+    assert!(
+        said.contains("the folder of its interpreter is added"),
+        "{said}"
+    );
+    let answered = answers(&home, &path, "Qwen");
+    assert!(answered.contains(r#""sessionId""#), "{answered}");
+    assert!(!in_shell(&["doctor", "--no-agents"]).contains(needs));
+    // A `PATH` of the entry's own is the user's affair.
+    let with_path = by_hand.replace(r#""env": {}"#, r#""env": { "PATH": "/somewhere" }"#);
+    home.settings("zed", &with_path);
+    assert!(in_shell(&["setup", "zed", "--yes"]).contains("nothing to change"));
+    // What is pasted into other editors has it, too.
+    let words = format!(r#""--path", {:?}, "--""#, folder.display().to_string());
+    let pasted = in_shell(&["setup", "neovim"]);
+    assert!(pasted.contains(&home.general(&words)), "{pasted}");
 }

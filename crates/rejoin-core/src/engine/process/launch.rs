@@ -1,6 +1,6 @@
 //! How programs are started.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -11,6 +11,8 @@ pub struct Launch {
     pub guard: Option<PathBuf>,
     /// The variables of our environment that they do not get: those that lead to the store.
     pub withheld: Vec<String>,
+    /// The `PATH` that they get in place of ours, if any.
+    pub path: Option<OsString>,
 }
 
 impl Launch {
@@ -19,6 +21,9 @@ impl Launch {
         let mut command = Command::new(program);
         for name in &self.withheld {
             command.env_remove(name);
+        }
+        if let Some(path) = &self.path {
+            command.env("PATH", path);
         }
         command
     }
@@ -33,6 +38,7 @@ mod tests {
         let launch = Launch {
             guard: None,
             withheld: vec!["PATH".to_owned(), "HOME".to_owned()],
+            path: Some("/there".into()),
         };
         let run = |command: &mut Command| {
             let output = command.output().unwrap();
@@ -42,5 +48,7 @@ mod tests {
         command.args(["-c", "echo \"${HOME-none}\""]);
         assert_eq!(run(&mut command), "none\n");
         assert_eq!(run(command.env("HOME", "/here")), "/here\n");
+        let mut command = launch.command("/bin/sh");
+        assert_eq!(run(command.args(["-c", "echo $PATH"])), "/there\n");
     }
 }
