@@ -72,11 +72,13 @@ impl ExportFormat {
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let context = CommandContext::of_sources(global, &args.sources)?;
     let mut reader = context.read(&find_readable(&context, &args.id)?)?;
+    let tool_branch = context.tool_branch(&reader)?;
     let form = ExportFormat::of(args);
     let redactor = args.redact.then(Redactor::default);
     let options = Options {
         redact: redactor.as_ref(),
         last: args.last.map(|last| last as u64),
+        tool_branch: tool_branch.as_ref(),
     };
     let safe = |text: &str| match form {
         ExportFormat::Md => printable(text),

@@ -32,20 +32,23 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     let context = CommandContext::of_sources(global, &args.sources)?;
     let mut reader = context.read(&find_readable(&context, &args.id)?)?;
     let redactor = args.redact.then(Redactor::default);
-    let path = write_page(&mut reader, redactor.as_ref())?;
+    let path = write_page(&context, &mut reader, redactor.as_ref())?;
     say_masked(global, redactor.as_ref());
     show(global, &path, output)
 }
 
 /// Writes the page of a session, and returns its path.
 pub(super) fn write_page(
+    context: &CommandContext<'_>,
     reader: &mut LogReader,
     redact: Option<&Redactor>,
 ) -> Result<PathBuf, Failure> {
     let path = page_file::page(&page_file::name_of(reader.id()))?;
     let mut file = PrivateFile::create(&path)?;
+    let tool_branch = context.tool_branch(reader)?;
     let options = Options {
         redact,
+        tool_branch: tool_branch.as_ref(),
         ..Options::default()
     };
     export::write(reader, Format::Html, options, &mut |text| file.write(text))?;

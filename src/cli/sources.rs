@@ -127,6 +127,12 @@ pub(super) fn name_of(agent: &str) -> Option<&'static str> {
     source.map(|source| source.name)
 }
 
+/// The agent of the tool with this name.
+pub(super) fn agent_of(name: &str) -> Option<&'static str> {
+    let source = SOURCES.iter().find(|source| source.name == name);
+    source.map(|source| source.agent)
+}
+
 /// Where tools keep their files; none if the home folder is unknown.
 pub(super) fn places() -> Option<ToolFolders> {
     let home = std::env::home_dir().filter(|home| home.is_absolute())?;

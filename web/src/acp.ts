@@ -30,6 +30,8 @@ export interface Session {
   turns: number;
   cost: Json;
   damage: string[];
+  /** What its tool has written since it was continued here. */
+  toolBranch: { tool: string; turns: number } | null;
   /** What the program knows of kinds of updates, by their names. */
   kinds: Record<string, Json>;
 }
@@ -86,6 +88,7 @@ export function product(name: string): string {
 }
 
 export function session(value: Json): Session {
+  const branch = value["toolBranch"] ? object(value["toolBranch"]) : null;
   return {
     sessionId: text(value["sessionId"]),
     title: text(value["title"]),
@@ -97,6 +100,7 @@ export function session(value: Json): Session {
     turns: Number(value["turns"]) || 0,
     cost: object(value["cost"]),
     damage: Array.isArray(value["damage"]) ? value["damage"].map(text) : [],
+    toolBranch: branch && { tool: text(branch["tool"]), turns: Number(branch["turns"]) || 0 },
     kinds: Object.fromEntries(Object.entries(object(value["kinds"])).map(([name, kind]) => [name, object(kind)])),
   };
 }

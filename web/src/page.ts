@@ -1,6 +1,6 @@
 /** The page with a conversation: its frame, its rows, the list of turns, search and keys. */
 
-import { blockText, object, text, type Session } from "./acp";
+import { blockText, object, product, text, type Session } from "./acp";
 import { copied, button, h, icon } from "./dom";
 import { dateTime, grouped, money, plural } from "./format";
 import { ICONS } from "./icons";
@@ -156,6 +156,8 @@ function introduce(root: HTMLElement, session: Session, conversation: Conversati
   const cost = session.cost["amount"] === undefined ? "" : money(amount, text(session.cost["currency"]));
   const size = Number(usage["size"]);
   const context = size > 0 ? `${grouped(Number(usage["used"]) || 0)} of ${grouped(size)} tokens` : "";
+  const branch = session.toolBranch;
+  const since = branch ? `${plural(branch.turns, "turn")} in ${product(branch.tool)}, not shown here` : "";
   const facts: [string, string][] = [
     ["Agent", session.agent],
     ["Model", session.model],
@@ -163,6 +165,7 @@ function introduce(root: HTMLElement, session: Session, conversation: Conversati
     ["Began", dateTime(session.createdAt)],
     ["Last used", dateTime(session.updatedAt)],
     ["Turns", grouped(session.turns)],
+    ["Since", since],
     ["Cost", cost],
     ["Context", context],
   ];

@@ -10,7 +10,8 @@ use crate::cli::global::Global;
 use crate::cli::sources;
 use crate::cli::store_path;
 use crate::cli::term::{Output, busy, count, cut, note, one_line};
-use rejoin::index::{Catalog, ListError, Listed};
+use rejoin::engine::known::title;
+use rejoin::index::{Catalog, ListError, Listed, ToolBranch};
 use rejoin::sources::LiveSources;
 use rejoin::store::{Durability, LogReader, Store, StoreError};
 use rejoin::sys::{SessionId, Sys, with_causes};
@@ -137,6 +138,36 @@ impl<'a> CommandContext<'a> {
         }
         let tools = self.tools()?.map(Arc::as_ref);
         busy_with_tools(|| read(&self.store, tools, id))
+    }
+
+    /// The branch of the session with this log: turns that its tool has written since it was continued
+    /// here, if that tool's conversations are shown.
+    pub(in crate::cli) fn tool_branch(
+        &self,
+        log: &LogReader,
+    ) -> Result<Option<ToolBranch>, Failure> {
+        // A copy has the tool's id of the conversation.
+        if log.header().known_as.is_none() {
+            return Ok(None);
+        }
+        let tools = self.tools()?;
+        Ok(tools.and_then(|tools| tools.catalog.tool_branch(log.id())))
+    }
+
+    /// The log of a session with all that was said in it: also what rewinds have undone, and what its tool
+    /// has written since it was continued here.
+    pub(super) fn read_all(&self, id: &SessionId) -> Result<LogReader, Failure> {
+        if !self.store.exists(id)? {
+            return self.read(id);
+        }
+        let log = self.store.read_all(id)?;
+        match self.tools()? {
+            Some(tools) => {
+                let log = tools.live.with_branch(&tools.catalog, log, title);
+                log.map_err(|error| unread(&error))
+            }
+            None => Ok(log),
+        }
     }
 
     /// The catalog for lists.

@@ -13,7 +13,7 @@ use crate::cli::term::{ACTIVE, FAINT, Look, Output, WAITING, count, one_line};
 use crate::cli::values::number;
 use rejoin::engine::known::{all_names, title};
 use rejoin::history::last_used;
-use rejoin::index::{Archived, Filter, Listed};
+use rejoin::index::{Archived, Filter, Listed, TOOL_BRANCH, ToolBranch};
 use rejoin::record::{ActivityState, AgentSessionId};
 use rejoin::sources::LiveSources;
 use rejoin::sys::{Timestamp, grouped, path};
@@ -112,6 +112,16 @@ pub(super) fn run(
         }
         if listed.iter().any(|session| session.summary.tool.is_some()) {
             let text = format!("{READ_ONLY}: kept by another tool; `rejoin import` copies it");
+            output.line(output.look().paint(FAINT, &text))?;
+        }
+        if let Some(branch) = listed
+            .iter()
+            .find_map(|session| session.tool_branch.as_ref())
+        {
+            let text = format!(
+                "{}: turns since it was continued here; `rejoin show ID --all-branches` shows them",
+                turns_since(branch)
+            );
             output.line(output.look().paint(FAINT, &text))?;
         }
     } else {
@@ -246,7 +256,24 @@ pub(super) fn state(context: &CommandContext<'_>, session: &Listed) -> (String, 
             (None, false) => Default::default(),
         },
     };
-    (text, style)
+    match &session.tool_branch {
+        Some(branch) => {
+            let branch = turns_since(branch);
+            let text = [text, branch].into_iter().filter(|text| !text.is_empty());
+            (text.collect::<Vec<_>>().join(", "), style)
+        }
+        None => (text, style),
+    }
+}
+
+/// The turns that a tool has written to a conversation since it was continued here, in a few words.
+fn turns_since(branch: &ToolBranch) -> String {
+    format!("+{} in {}", branch.turns, tool_title(branch))
+}
+
+/// The tool with a branch, as people know it.
+pub(super) fn tool_title(branch: &ToolBranch) -> &str {
+    title(sources::agent_of(&branch.tool).unwrap_or(&branch.tool))
 }
 
 /// The folder of `--cwd`, as sessions name it.
@@ -299,7 +326,7 @@ pub(super) fn add_agent_ids(
 /// A session for programs.
 pub(super) fn as_json(session: &Listed) -> Value {
     let summary = &session.summary;
-    json!({
+    let mut object = json!({
         "sessionId": session.id.as_str(),
         "title": summary.title,
         "cwd": summary.cwd,
@@ -310,5 +337,9 @@ pub(super) fn as_json(session: &Listed) -> Value {
         "agentSessions": summary.agent_sessions().iter().map(AgentSessionId::as_json).collect::<Value>(),
         "prompts": summary.prompts,
         "bytes": summary.scanned,
-    })
+    });
+    if let Some(branch) = &session.tool_branch {
+        object[TOOL_BRANCH] = json!(branch);
+    }
+    object
 }

@@ -101,10 +101,10 @@ pub(super) fn run(
         SessionsCommand::Search(args) => args.sources.live(global, true)?,
         SessionsCommand::Show(args) => args.sources.live(global, true)?,
         SessionsCommand::List(args) => args.live(global, output)?,
-        SessionsCommand::Pick
-        | SessionsCommand::Rename(_)
-        | SessionsCommand::Fork(_)
-        | SessionsCommand::Delete(_) => sources::usual(global)?,
+        SessionsCommand::Fork(args) => args.sources.live(global, true)?,
+        SessionsCommand::Pick | SessionsCommand::Rename(_) | SessionsCommand::Delete(_) => {
+            sources::usual(global)?
+        }
         _ => None,
     };
     // Commands that only say that they change nothing of other tools.

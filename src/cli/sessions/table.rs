@@ -18,7 +18,7 @@ const WHEN: usize = 3;
 const FOLDER: usize = 4;
 const STATE: usize = 5;
 /// How wide they may be.
-const MOST: [usize; 6] = [72, 48, 14, 15, 40, 18];
+const MOST: [usize; 6] = [72, 48, 14, 15, 40, 28];
 /// Columns beside title and ID, the most important first, and the width that each leaves to the
 /// title. The folder takes what is left.
 const OTHERS: [(usize, usize); 3] = [(WHEN, 16), (STATE, 16), (AGENT, 24)];

@@ -19,6 +19,7 @@ mod opened;
 mod reading;
 mod samples;
 mod searched;
+mod since;
 mod spent;
 mod subagents;
 mod wrapped;

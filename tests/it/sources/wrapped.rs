@@ -6,7 +6,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use serde_json::{Value, json};
 
+use rejoin::sys::{Sys, Timestamp};
+
 use super::home;
+use super::listed::append;
 use crate::support::command::command;
 use crate::support::systems::FOLDER;
 use crate::support::wrapped;
@@ -63,6 +66,14 @@ impl Wrap {
                 return line["result"].clone();
             }
         }
+    }
+
+    /// How many turns Codex has written to its thread since it was continued here, as a list says.
+    fn since(&mut self) -> Value {
+        let list = self.call("session/list", &json!({}));
+        let mut sessions = list["sessions"].as_array().unwrap().iter();
+        let thread = sessions.find(|session| session["sessionId"] == THREAD);
+        thread.unwrap()["_meta"]["rejoin"]["toolBranch"]["turns"].clone()
     }
 
     /// The ids that are listed.
@@ -124,5 +135,35 @@ fn another_agent_gets_the_transcript() {
         first.contains("And then?") && first.contains("Run the tests"),
         "{first}"
     );
+    wrap.end();
+}
+
+#[test]
+fn what_the_tools_own_agent_writes_while_it_answers_here_is_no_branch() {
+    let (home, store) = (home(), tempfile::tempdir().unwrap());
+    let mut wrap = Wrap::start(store.path(), home.path(), "codex-acp");
+    wrap.list();
+    let params = json!({ "sessionId": THREAD, "cwd": FOLDER, "mcpServers": [] });
+    wrap.call("session/load", &params);
+    let prompt = json!([{ "type": "text", "text": "And then?" }]);
+    wrap.call(
+        "session/prompt",
+        &json!({ "sessionId": THREAD, "prompt": prompt }),
+    );
+    let now = Sys::real().clock.now();
+    let later = Timestamp::from_millis(now.as_millis() + 3_600_000);
+    let file = home.path().join(format!(
+        ".codex/sessions/2026/05/11/rollout-2026-05-11T11-26-55-{THREAD}.jsonl"
+    ));
+    // The agent has written what was said here, with a time of its own.
+    for (at, since) in [(now, Value::Null), (later, json!(1))] {
+        for (kind, text) in [("user_message", "And then?"), ("agent_message", "This.")] {
+            let payload = json!({ "type": kind, "message": text });
+            let at = at.to_string();
+            let line = json!({ "timestamp": at, "type": "event_msg", "payload": payload });
+            append(&file, &line.to_string());
+        }
+        assert_eq!(wrap.since(), since, "{at}");
+    }
     wrap.end();
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use crate::conversation::{PermissionRequest, Permissions};
-use crate::index::Summary;
+use crate::index::{Summary, TOOL_BRANCH, ToolBranch};
 use crate::json;
 use crate::record::title::{is_command, title};
 use crate::record::{AgentSessionId, Kind, OpenTurns, Record};
@@ -20,6 +20,8 @@ pub struct Options<'a> {
     pub redact: Option<&'a Redactor>,
     /// Only the last turns, this many of them.
     pub last: Option<u64>,
+    /// The branch of its tool, if there is one.
+    pub tool_branch: Option<&'a ToolBranch>,
 }
 
 impl Options<'_> {
@@ -93,7 +95,7 @@ pub(super) fn about(
     }
     let cost = summary.activity.cost.as_deref().and_then(json::tree);
     let damage: Vec<String> = scan.damage.iter().map(ToString::to_string).collect();
-    let session = json!({
+    let mut session = json!({
         "sessionId": reader.id().as_str(),
         "title": summary.title,
         "cwd": summary.cwd,
@@ -106,6 +108,9 @@ pub(super) fn about(
         "turns": summary.prompts,
         "damage": damage,
     });
+    if let Some(branch) = options.tool_branch {
+        session[TOOL_BRANCH] = json!(branch);
+    }
     let redacted = options.apply(&session.to_string()).into_owned();
     Ok(json::tree(&redacted).unwrap_or(session))
 }

@@ -8,6 +8,8 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use serde::Serialize;
+
 use crate::conversation::Field;
 use crate::record::AgentSessionId;
 use crate::store::StoreError;
@@ -39,6 +41,20 @@ pub struct Listed {
     pub summary: Summary,
     /// A line of text around the first word of the search, if it can be shown.
     pub snippet: Option<String>,
+    /// The branch of its tool, if there is one.
+    pub tool_branch: Option<ToolBranch>,
+}
+
+/// The name of the member with a [`ToolBranch`].
+pub const TOOL_BRANCH: &str = "toolBranch";
+
+/// Turns that a tool has written to a conversation since it was continued here.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct ToolBranch {
+    /// The name of the tool, as a source.
+    pub tool: String,
+    /// How many turns.
+    pub turns: u64,
 }
 
 /// Why there is no list.

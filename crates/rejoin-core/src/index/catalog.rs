@@ -10,7 +10,7 @@ use crate::record::{ActivityState, AgentSessionId};
 use crate::store::Store;
 use crate::sys::SessionId;
 
-use super::backend::{BeforeChange, CatalogBackend, ListError, Listed, RowWindow};
+use super::backend::{BeforeChange, CatalogBackend, ListError, Listed, RowWindow, ToolBranch};
 use super::cursor::{self, CursorPosition};
 use super::filter::{Archived, Filter};
 use super::logs::Logs;
@@ -165,6 +165,7 @@ impl Catalog {
         if let Some(term) = search.and_then(|search| search.terms().first()) {
             add_snippets(&*self.backend, &self.logs, &mut sessions, term);
         }
+        self.add_tool_branches(sessions.iter_mut())?;
         Ok(SessionPage {
             sessions,
             next_cursor,
@@ -214,6 +215,7 @@ impl Catalog {
         };
         let mut found = self.backend.look(ids, &filter)?;
         self.fill_in_agent_ids(found.iter_mut().flatten())?;
+        self.add_tool_branches(found.iter_mut().flatten())?;
         let seen = ids.iter().zip(found).map(|(id, found)| {
             let seen = match found {
                 Some(listed) => ObservedSession::Listed(Box::new(listed)),
@@ -246,6 +248,66 @@ impl Catalog {
             );
             None
         })
+    }
+}
+
+/// Branches of tools, which have written to conversations since they were continued here.
+impl Catalog {
+    /// The branch of a session: turns that its tool has written since it was continued here.
+    pub fn tool_branch(&self, id: &SessionId) -> Option<ToolBranch> {
+        let mut session = Listed {
+            id: id.clone(),
+            summary: self.find(id)?,
+            snippet: None,
+            tool_branch: None,
+        };
+        self.add_tool_branches(std::iter::once(&mut session)).ok()?;
+        session.tool_branch
+    }
+
+    /// Adds branches to sessions of a list. A file is read if something was said in it at another time than in
+    /// the session last, and if it has changed since it was read for that.
+    fn add_tool_branches<'a>(
+        &self,
+        sessions: impl Iterator<Item = &'a mut Listed>,
+    ) -> Result<(), ListError> {
+        let Some(reader) = &self.reader else {
+            return Ok(());
+        };
+        // A copy has the tool's id of the conversation.
+        let is_copy = |summary: &Summary| summary.tool.is_none() && summary.known_as.is_some();
+        let sessions: Vec<_> = sessions.filter(|listed| is_copy(&listed.summary)).collect();
+        let ids: Vec<_> = sessions.iter().map(|listed| &listed.id).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let beside = self.tool_files.beside(&ids)?;
+        for (listed, beside) in sessions.into_iter().zip(beside) {
+            let Some(beside) = beside.filter(|beside| beside.ends != listed.summary.updated_at)
+            else {
+                continue;
+            };
+            let at = &listed.summary.updated_at;
+            let turns = match &beside.since {
+                Some((turns, counted_at)) if counted_at == at => *turns,
+                _ => {
+                    let log = self.logs.store.read_all(&listed.id).ok();
+                    let since = log.and_then(|mut log| {
+                        reader.turns_since(&beside.tool, &beside.file, &mut log)
+                    });
+                    let Some(turns) = since else {
+                        continue;
+                    };
+                    self.tool_files.keep_since(&beside, turns, at.as_deref())?;
+                    turns
+                }
+            };
+            listed.tool_branch = (turns > 0).then_some(ToolBranch {
+                tool: beside.tool,
+                turns,
+            });
+        }
+        Ok(())
     }
 }
 

@@ -39,7 +39,7 @@ mod tokens;
 #[cfg(test)]
 mod tests;
 
-pub use backend::{BeforeChange, ListError, Listed};
+pub use backend::{BeforeChange, ListError, Listed, TOOL_BRANCH, ToolBranch};
 pub use catalog::{Catalog, SessionPage};
 pub use cursor::{cursor_after, seal, unseal};
 pub use filter::{Archived, Filter, Order};

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::engine::known::title;
 use crate::index::{Catalog, ListError};
 use crate::session::ListedTools;
 use crate::sources::LiveSources;
-use crate::store::Store;
-use crate::sys::SessionId;
+use crate::store::{LogReader, Store, StoreError};
+use crate::sys::{SessionId, with_causes};
 
 /// The tools whose conversations are listed with the sessions of a store.
 #[derive(Debug)]
@@ -24,6 +25,17 @@ impl ToolSessions {
     pub(super) fn scan(&self, again_after: Duration) -> Result<(), ListError> {
         let (sources, catalog) = (&self.sources, &self.catalog);
         sources.scan_again_after(again_after, &self.store, catalog)
+    }
+
+    /// The log of a session with what its tool has written since it was continued here.
+    pub(super) fn with_branch(&self, log: LogReader) -> Result<LogReader, StoreError> {
+        let id = log.id().clone();
+        let log = self.sources.with_branch(&self.catalog, log, title);
+        log.or_else(|error| {
+            let error = with_causes(&error);
+            tracing::warn!(session = %id, error, "cannot read what its tool has written");
+            self.store.read_all(&id)
+        })
     }
 
     /// The folders where changes are likely, after a scan.

@@ -13,7 +13,7 @@ use std::path::Path;
 use crate::json;
 
 use crate::index::{Catalog, ListError};
-use crate::record::header::{Implementation, Workspace};
+use crate::record::header::{ForkedFrom, Implementation, Workspace};
 use crate::record::metadata::{self, ARCHIVED_BY_TOOL, IMPORTED, UNARCHIVED_BY_TOOL};
 use crate::record::{AgentSessionId, Header, Kind, Record, subagents};
 use crate::redact::{self, Redactor};
@@ -193,7 +193,7 @@ impl<'a> Importer<'a> {
         let masking = Redactor::default();
         let redactor = self.redactor.as_ref().or(set.is_masked.then_some(&masking));
         let payloads = payloads(redactor, conversation, &entries);
-        let records = records(&entries, &payloads, began, &agent);
+        let records = records(&entries, &payloads, began, Some(&agent));
         let kept = set.records.iter();
         let kept = kept.map(|(at, payload)| (*at, Kind::Info, None, payload.as_str()));
         match self
@@ -328,19 +328,48 @@ fn agent_record(agent: &str, conversation: &ToolConversation) -> String {
     AgentSessionId::of_tool(&conversation.id, agent, conversation.model.as_deref())
 }
 
-/// The records of a session: the one that names its agent, then the history with these payloads, and
+/// Creates the session `id` as a fork of the session `of`, with a conversation that this one is a copy
+/// of. False if the conversation is empty.
+pub(super) fn fork(
+    store: &Store,
+    agent: &str,
+    conversation: &ToolConversation,
+    home: &Path,
+    (of, id): (&SessionId, &SessionId),
+) -> Result<bool, ImportError> {
+    let Some(began) = conversation.entries.first().map(|entry| entry.at) else {
+        return Ok(false);
+    };
+    let header = Header {
+        known_as: None,
+        forked_from: Some(ForkedFrom {
+            session_id: of.to_string(),
+            message_id: None,
+            cursor_id: None,
+        }),
+        ..header(id, agent, conversation, home)
+    };
+    let entries: Vec<&NewRecord> = conversation.entries.iter().collect();
+    let payloads = payloads(None, conversation, &entries);
+    // The tool's own session of it may be that of the other one.
+    let records = records(&entries, &payloads, began, None);
+    store.create_dated(id, &header, began, records)?;
+    Ok(true)
+}
+
+/// The records of a session: the one that names its agent, if it has one, then the history with these payloads, and
 /// the one that says that this was all.
 fn records<'a>(
     entries: &'a [&'a NewRecord],
     payloads: &'a [Cow<'a, str>],
     began: Timestamp,
-    agent: &'a str,
+    agent: Option<&'a str>,
 ) -> impl Iterator<Item = (Timestamp, Kind, Option<&'a str>, &'a str)> {
-    let first = std::iter::once((began, Kind::AgentSessionId, None, agent));
+    let first = agent.map(|agent| (began, Kind::AgentSessionId, None, agent));
     let history = entries.iter().zip(payloads);
     let history = history.map(|(entry, payload)| entry.as_record(payload));
     let last = entries.last().map_or(began, |last| last.at);
-    first.chain(history).chain([mark(last)])
+    first.into_iter().chain(history).chain([mark(last)])
 }
 
 /// The record behind those that an import has written.
@@ -366,7 +395,7 @@ pub(super) fn log(
     let agent = agent_record(source.agent, &conversation);
     let entries: Vec<&NewRecord> = conversation.entries.iter().collect();
     let payloads = payloads(None, &conversation, &entries);
-    let records = records(&entries, &payloads, began, &agent);
+    let records = records(&entries, &payloads, began, Some(&agent));
     Ok(Some(log_in_memory(&id, &header, began, records)?))
 }
 
@@ -571,7 +600,7 @@ fn skip(history: &mut VecDeque<(usize, &NewRecord)>) {
 
 /// Whether a payload of a log is this one, but for what is masked in it: by which rules is not asked,
 /// since they change with releases.
-fn is_masked(payload: &str, logged: &str) -> bool {
+pub(super) fn is_masked(payload: &str, logged: &str) -> bool {
     if payload == logged {
         return true;
     }

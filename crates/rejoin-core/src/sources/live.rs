@@ -15,9 +15,10 @@ use crate::record::{Kind, Record};
 use crate::store::{LogReader, Store, StoreError};
 use crate::sys::{SessionId, Timestamp, lock, with_causes};
 
-use super::import::{ImportError, Importer, folder, log, session_id};
+use super::import::{ImportError, Importer, folder, fork, log, session_id};
 use super::preview::{Glance, LARGEST};
 use super::scan::SeenFiles;
+use super::since::TurnsSince;
 use super::sought::SoughtWord;
 use super::{FoundConversation, Source, ToolConversation, ToolFolders};
 
@@ -215,6 +216,57 @@ impl LiveSources {
         }
     }
 
+    /// The log of a session with what its tool has written since it was continued here behind it; the
+    /// log alone if there is nothing, or if the tool's file cannot be read. From its beginning. `title` is
+    /// the name for people of an agent with this name.
+    pub fn with_branch(
+        &self,
+        catalog: &Catalog,
+        mut log: LogReader,
+        title: fn(&str) -> &str,
+    ) -> Result<LogReader, ImportError> {
+        let Some((source, found)) = self.find(catalog, log.id())? else {
+            return Ok(log);
+        };
+        let conversation = match source.read(&found) {
+            Ok(conversation) => conversation,
+            Err(error) => {
+                let path = found.path.display();
+                tracing::debug!(%path, %error, "cannot read what a tool has written");
+                return Ok(log);
+            }
+        };
+        match TurnsSince::find(&mut log, &conversation)? {
+            Some(since) => {
+                let names = (source.name, title(source.agent));
+                Ok(since.behind(log, &conversation, names)?)
+            }
+            None => Ok(log),
+        }
+    }
+
+    /// Creates the session `id` with the conversation of another session as its tool has it now: the
+    /// agent that goes on with it gets it as a briefing. False if no tool that is listed has it.
+    pub fn fork_branch(
+        &self,
+        store: &Store,
+        catalog: &Catalog,
+        of: &SessionId,
+        id: &SessionId,
+    ) -> Result<bool, ImportError> {
+        let Some((source, found)) = self.find(catalog, of)? else {
+            return Ok(false);
+        };
+        let conversation = source.read(&found)?;
+        fork(
+            store,
+            source.agent,
+            &conversation,
+            &self.places.home,
+            (of, id),
+        )
+    }
+
     /// Whether any of the tools was used here.
     pub fn are_there(&self) -> bool {
         let mut roots = self
@@ -263,6 +315,13 @@ impl ToolTexts for LiveSources {
             Some(conversation) => text(&conversation, true, usize::MAX).pop(),
             None => Some(Vec::new()),
         }
+    }
+
+    fn turns_since(&self, tool: &str, file: &FileOfTool, log: &mut LogReader) -> Option<u64> {
+        let source = self.source(tool)?;
+        let conversation = source.read(&self.found_in(source, file)).ok()?;
+        let since = TurnsSince::find(log, &conversation).ok()?;
+        Some(since.map_or(0, |since| since.count()))
     }
 }
 

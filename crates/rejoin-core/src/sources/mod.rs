@@ -34,6 +34,7 @@ mod pi;
 mod qwen;
 mod raw;
 mod scan;
+mod since;
 mod usage;
 mod vibe;
 mod vscode;

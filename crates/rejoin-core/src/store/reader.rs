@@ -1,10 +1,11 @@
 //! Reads a session's log. Never locks or writes, and works while another process writes.
 
-use crate::record::{Header, RewoundHistory};
-use crate::sys::SessionId;
+use crate::record::{Header, Kind, RewoundHistory};
+use crate::sys::{SessionId, Timestamp};
 
 use super::damage::{DamageReport, Torn};
 use super::header;
+use super::in_memory::FollowedImage;
 use super::medium::{Image, StoreError};
 pub use super::records::PositionedRecord;
 use super::records::Records;
@@ -47,6 +48,20 @@ impl LogReader {
             header,
             records,
         })
+    }
+
+    /// The log as it is now with more records behind it, from its beginning. They are nowhere written.
+    pub fn followed_by<'a>(
+        mut self,
+        more: impl Iterator<Item = (Timestamp, Kind, Option<&'a str>, &'a str)>,
+    ) -> Result<Self, StoreError> {
+        self.seek(0);
+        while self.next()?.is_some() {}
+        let end = (self.records.end(), self.records.ended());
+        let next = self.records.next_seq();
+        self.records.restart();
+        self.file = Box::new(FollowedImage::new(self.file, end, next, more));
+        Ok(self)
     }
 
     /// The session's id.

@@ -23,8 +23,8 @@ use super::context::{CommandContext, OtherTools, read};
 use super::delete::to_trash;
 use super::list;
 use super::named::ShortIds;
-use super::show;
 use super::show::painter::ConversationPainter;
+use super::show::{self, Ending};
 use screen::{Screen, ScreenInput};
 use state::{Picker, PickerAction, PickerRow};
 
@@ -160,13 +160,13 @@ impl PickerScreen<'_> {
             PickerAction::Show(id) => {
                 let mut reader = self.context.read(&id)?;
                 Screen::lend().map_err(|error| broken(&error))?;
-                let no_end = show::no_end(self.context, &id);
-                let shown = show::stay(&mut reader, &no_end, output);
+                let ending = Ending::of(self.context, &reader)?;
+                let shown = show::stay(&mut reader, &ending, output);
                 self.screen.take().map_err(|error| broken(&error))?;
                 shown?;
             }
             PickerAction::Open(id) => {
-                let path = open::write_page(&mut self.context.read(&id)?, None)?;
+                let path = open::write_page(self.context, &mut self.context.read(&id)?, None)?;
                 self.picker.say(&if page_file::show(&path) {
                     "The page is open in the browser.".to_owned()
                 } else {

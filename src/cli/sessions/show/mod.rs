@@ -4,15 +4,17 @@ pub(in crate::cli) mod painter;
 
 use crate::cli::exit::Failure;
 use crate::cli::sources;
-use crate::cli::term::{Output, Pager, pager_stays, printable_json, wait_for_enter};
+use crate::cli::term::{FAINT, Output, Pager, count, pager_stays, printable_json, wait_for_enter};
 use crate::cli::values::number;
 use rejoin::export::parts::{self, ConversationPart, NO_END, PartOptions};
 use rejoin::export::{self, Format, Options};
+use rejoin::index::ToolBranch;
 use rejoin::store::LogReader;
 use rejoin::sys::SessionId;
 
 use super::context::CommandContext;
 use super::id::find_readable;
+use super::list::tool_title;
 use super::named::{SESSION, ShortIds};
 use painter::ConversationPainter;
 
@@ -28,7 +30,8 @@ pub(in crate::cli) struct Args {
     /// `less -FRX`.
     #[arg(long)]
     no_pager: bool,
-    /// Also what rewinds have undone, in the order in which it was said.
+    /// Also what rewinds have undone, in the order in which it was said, and what another tool has
+    /// written to its conversation since that was continued here.
     #[arg(long)]
     all_branches: bool,
     /// Print a JSON object, as `rejoin export --format json` does.
@@ -44,13 +47,15 @@ pub(super) fn run(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let id = find_readable(context, &args.id)?;
-    let mut reader = if args.all_branches && context.store.exists(&id)? {
-        context.store.read_all(&id)?
+    let mut reader = if args.all_branches {
+        context.read_all(&id)?
     } else {
         context.read(&id)?
     };
+    let tool_branch = context.tool_branch(&reader)?;
     let options = Options {
         last: args.last.map(|last| last as u64),
+        tool_branch: tool_branch.as_ref(),
         ..Options::default()
     };
     if args.json {
@@ -58,18 +63,55 @@ pub(super) fn run(
             output.raw(&printable_json(text))
         });
     }
-    let no_end = no_end(context, &id);
-    if args.no_pager {
-        return print(&mut reader, options, &no_end, output);
+    let mut ending = Ending::of(context, &reader)?;
+    if args.all_branches {
+        ending.tool_branch = None;
     }
-    if !page(&mut reader, options, &no_end, false, output)? {
-        print(&mut reader, options, &no_end, output)?;
+    if args.no_pager {
+        return print(&mut reader, options, &ending, output);
+    }
+    if !page(&mut reader, options, &ending, false, output)? {
+        print(&mut reader, options, &ending, output)?;
     }
     Ok(())
 }
 
+/// Explanations at the end of a conversation.
+pub(super) struct Ending {
+    /// The meaning of a last turn without an end.
+    no_end: String,
+    /// The branch of its tool, and how to see that.
+    tool_branch: Option<String>,
+}
+
+impl Ending {
+    /// Explains the end of the session with this log.
+    pub(super) fn of(context: &CommandContext<'_>, reader: &LogReader) -> Result<Self, Failure> {
+        let id = reader.id();
+        Ok(Self {
+            no_end: no_end(context, id),
+            tool_branch: context
+                .tool_branch(reader)?
+                .map(|branch| how_to_see(context, id, &branch)),
+        })
+    }
+}
+
+/// A sentence about the turns of a tool: how to see them, and to go on from there.
+fn how_to_see(context: &CommandContext<'_>, id: &SessionId, branch: &ToolBranch) -> String {
+    let short = ShortIds::of([id]).id(id);
+    let command = |command: String| context.global.with_store(&format!("`rejoin {command}`"));
+    let see = command(format!("show {short} --all-branches"));
+    let go_on = command(format!("fork {short} --tool-branch"));
+    format!(
+        "{} since in {}: {see} shows what was said there, {go_on} goes on from there.",
+        count(branch.turns as usize, "turn"),
+        tool_title(branch),
+    )
+}
+
 /// The meaning of a last turn without an end.
-pub(super) fn no_end(context: &CommandContext<'_>, id: &SessionId) -> String {
+fn no_end(context: &CommandContext<'_>, id: &SessionId) -> String {
     if context.store.is_open(id) {
         let short = ShortIds::of([id]).id(id);
         let follow = context
@@ -89,11 +131,11 @@ pub(super) fn no_end(context: &CommandContext<'_>, id: &SessionId) -> String {
 /// Shows a whole conversation in a terminal until the user leaves it.
 pub(super) fn stay(
     reader: &mut LogReader,
-    no_end: &str,
+    ending: &Ending,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    if !page(reader, Options::default(), no_end, true, output)? {
-        print(reader, Options::default(), no_end, output)?;
+    if !page(reader, Options::default(), ending, true, output)? {
+        print(reader, Options::default(), ending, output)?;
         output.flush()?;
         wait_for_enter()?;
     }
@@ -104,7 +146,7 @@ pub(super) fn stay(
 fn page(
     reader: &mut LogReader,
     options: Options<'_>,
-    no_end: &str,
+    ending: &Ending,
     stays: bool,
     output: &Output,
 ) -> Result<bool, Failure> {
@@ -112,7 +154,7 @@ fn page(
         return Ok(false);
     };
     let mut paged = Output::on(stdin, output.look().clone());
-    print(reader, options, no_end, &mut paged)?;
+    print(reader, options, ending, &mut paged)?;
     paged.finish()?;
     let shown = pager.wait();
     if shown && stays && !pager_stays() {
@@ -124,7 +166,7 @@ fn page(
 fn print(
     reader: &mut LogReader,
     options: Options<'_>,
-    no_end: &str,
+    ending: &Ending,
     output: &mut Output,
 ) -> Result<(), Failure> {
     let look = output.look().clone();
@@ -137,7 +179,7 @@ fn print(
     let mut is_blank = true;
     let mut print = |part: ConversationPart<'_>| {
         let part = match part {
-            ConversationPart::Ended(NO_END) => ConversationPart::Ended(no_end),
+            ConversationPart::Ended(NO_END) => ConversationPart::Ended(&ending.no_end),
             part => part,
         };
         for line in painter.part(part) {
@@ -155,9 +197,15 @@ fn print(
         }
     };
     match parts::read(reader, choice, &mut print) {
-        Ok(_) | Err(PrintStop::Closed) => Ok(()),
-        Err(PrintStop::Failed(failure)) => Err(failure),
+        Ok(_) => {}
+        Err(PrintStop::Closed) => return Ok(()),
+        Err(PrintStop::Failed(failure)) => return Err(failure),
     }
+    if let Some(text) = &ending.tool_branch {
+        output.line("")?;
+        output.line(look.paint(FAINT, text))?;
+    }
+    Ok(())
 }
 
 /// Why a conversation is not printed to its end.

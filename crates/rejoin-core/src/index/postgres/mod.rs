@@ -217,6 +217,7 @@ impl PostgresCatalog {
                 id,
                 summary,
                 snippet: None,
+                tool_branch: None,
             }
         });
         Ok(listed.collect())

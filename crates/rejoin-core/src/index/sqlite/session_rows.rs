@@ -43,6 +43,7 @@ impl From<CatalogRow> for Listed {
             id: row.id,
             summary: row.summary,
             snippet: None,
+            tool_branch: None,
         }
     }
 }

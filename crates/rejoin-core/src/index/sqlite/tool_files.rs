@@ -12,6 +12,7 @@ use rusqlite::{
 };
 
 use crate::conversation::Passage;
+use crate::store::LogReader;
 use crate::sys::SessionId;
 
 use super::database::CatalogDatabase;
@@ -59,6 +60,24 @@ pub trait ToolTexts: Send + Sync {
     /// cannot be read. Offsets are the numbers of its records. There may be no text if it
     /// cannot have `sought`.
     fn text(&self, tool: &str, file: &FileOfTool, sought: Option<&str>) -> Option<Vec<Passage>>;
+
+    /// How many turns a tool has written to a conversation since it was continued here, in the
+    /// session with this log; none if that cannot be read.
+    fn turns_since(&self, tool: &str, file: &FileOfTool, log: &mut LogReader) -> Option<u64>;
+}
+
+/// A conversation in the file of another tool, beside the session here that continues it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::index) struct FileBeside {
+    /// The tool.
+    pub(in crate::index) tool: String,
+    /// The file.
+    pub(in crate::index) file: FileOfTool,
+    /// When anything was said there last.
+    pub(in crate::index) ends: Option<String>,
+    /// How many turns the tool has written since, if they were counted, and when anything was said in the
+    /// session last when they were.
+    pub(in crate::index) since: Option<(u64, Option<String>)>,
 }
 
 /// A state of the catalog: another process that changes anything in it makes another one.
@@ -175,6 +194,72 @@ impl ToolFiles {
         Ok(self.database.read(|tx| {
             let files = ids.iter().map(|id| file_of(tx, &self.tools, id));
             files.collect::<Result<Vec<_>>>()
+        })?)
+    }
+
+    /// The files of these conversations, as [`file_of`](Self::file_of) finds them, with what is known of
+    /// what tools have written to them since they were continued here.
+    pub(in crate::index) fn beside(
+        &self,
+        ids: &[&SessionId],
+    ) -> std::result::Result<Vec<Option<FileBeside>>, ListError> {
+        let sql = format!(
+            "SELECT path, part, size, changed, tool, ends, since, since_at FROM files
+             WHERE session = ? AND {} ORDER BY changed DESC LIMIT 1",
+            session_rows::is_shown(&self.tools)
+        );
+        Ok(self.database.read(|tx| {
+            let mut statement = tx.prepare_cached(&sql)?;
+            let files = ids.iter().map(|id| {
+                let tools = self.tools.iter().map(String::as_str);
+                let values = std::iter::once(id.as_str()).chain(tools);
+                let found = statement.query_row(params_from_iter(values), |columns| {
+                    let since: Option<i64> = columns.get(6)?;
+                    Ok(FileBeside {
+                        tool: columns.get(4)?,
+                        file: file(columns)?,
+                        ends: columns.get(5)?,
+                        since: match since {
+                            Some(since) => Some((since.unsigned_abs(), columns.get(7)?)),
+                            None => None,
+                        },
+                    })
+                });
+                found.optional()
+            });
+            files.collect::<Result<Vec<_>>>()
+        })?)
+    }
+
+    /// Keeps how many turns a tool has written since, unless the file has changed meanwhile. Something
+    /// was said in the session last at the time `at`.
+    pub(in crate::index) fn keep_since(
+        &self,
+        of: &FileBeside,
+        since: u64,
+        at: Option<&str>,
+    ) -> std::result::Result<(), ListError> {
+        let FileOfTool {
+            path,
+            part,
+            size,
+            changed,
+        } = &of.file;
+        Ok(self.database.write(|tx| {
+            tx.prepare_cached(
+                "UPDATE files SET since = ?, since_at = ?
+                 WHERE tool = ? AND path = ? AND part = ? AND size = ? AND changed = ?",
+            )?
+            .execute(params![
+                int(since),
+                at,
+                of.tool,
+                path,
+                part,
+                int(*size),
+                changed
+            ])?;
+            Ok(())
         })?)
     }
 
@@ -380,10 +465,11 @@ fn put(tx: &Transaction<'_>, tool: &str, read: &ReadFile) -> Result<Option<Sessi
     };
     let before = session_of(tx, tool, file)?;
     tx.prepare_cached(
-        "INSERT INTO files (tool, path, part, size, changed, session, counted)
-         VALUES (?, ?, ?, ?, ?, ?, ?)
+        "INSERT INTO files (tool, path, part, size, changed, session, counted, ends)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?)
          ON CONFLICT (tool, path, part) DO UPDATE SET size = excluded.size,
              changed = excluded.changed, session = excluded.session, counted = excluded.counted,
+             ends = excluded.ends, since = NULL,
              turns = iif(size = excluded.size AND changed = excluded.changed, turns, NULL)",
     )?
     .execute(params![
@@ -395,6 +481,9 @@ fn put(tx: &Transaction<'_>, tool: &str, read: &ReadFile) -> Result<Option<Sessi
         id.map(SessionId::as_str),
         // Of one that has a log, the log is counted.
         read.counted || has_log,
+        conversation
+            .as_ref()
+            .map(|(_, summary)| &summary.updated_at),
     ])?;
     if let Some(before) = before.filter(|before| Some(before) != id) {
         forget(tx, &before)?;

@@ -185,6 +185,7 @@ impl World {
             summary: self.summary(&id),
             id,
             snippet: None,
+            tool_branch: None,
         });
         let mut sessions: Vec<_> = sessions
             .filter(|listed| listed.summary.prompts > 0)

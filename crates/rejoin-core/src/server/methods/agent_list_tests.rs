@@ -24,6 +24,7 @@ fn listed(n: i64) -> Listed {
             ..Summary::default()
         },
         snippet: None,
+        tool_branch: None,
     }
 }
 
@@ -260,6 +261,7 @@ fn a_session_goes_by_the_agents_id_only_with_the_agent_that_made_it() {
             ..Summary::default()
         },
         snippet: None,
+        tool_branch: None,
     };
     let own = listed.id.to_string();
     for (agent, name) in [

@@ -320,7 +320,12 @@ impl KnownSession {
 
 /// Identifies how an entry looks, without the time of the last activity.
 fn look(listed: &Listed, state: Activity) -> u64 {
-    let Listed { id, summary, .. } = listed;
+    let Listed {
+        id,
+        summary,
+        tool_branch,
+        ..
+    } = listed;
     let mut summary = summary.clone();
     summary.updated_at = None;
     summary.restored_at = None;
@@ -328,7 +333,7 @@ fn look(listed: &Listed, state: Activity) -> u64 {
     summary.activity.open_turns = OpenTurns::default();
     summary.activity.open_requests = OpenTurns::default();
     let mut hasher = DefaultHasher::new();
-    format!("{id} {summary:?} {state:?}").hash(&mut hasher);
+    format!("{id} {summary:?} {tool_branch:?} {state:?}").hash(&mut hasher);
     hasher.finish()
 }
 
@@ -412,6 +417,7 @@ mod tests {
             id: RandomIds.session(),
             summary: Summary::default(),
             snippet: None,
+            tool_branch: None,
         };
         let mut state = changes.lock();
         assert!(state.differs(&listed, Activity::Idle, None));

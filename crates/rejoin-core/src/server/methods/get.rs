@@ -9,6 +9,7 @@ use crate::engine::AgentListQuery;
 use crate::history::entry::{entry, messages};
 use crate::history::query::{Begin, TurnsQuery};
 use crate::history::{TurnsError, count, page};
+use crate::index::TOOL_BRANCH;
 use crate::json::string_member;
 use crate::server::error::{self, Error};
 use crate::server::tools::ToolSessions;
@@ -45,7 +46,8 @@ pub(super) fn serve(
 }
 
 /// Reads a part of the session that the client calls `name`: `id`, which is imported first if only the
-/// wrapped agent has it. If `all_branches`, with what rewinds have undone.
+/// wrapped agent has it. If `all_branches`, with what rewinds have undone and what its tool has written since
+/// it was continued here.
 pub(super) fn read(
     context: &ConnectionContext,
     request: &IncomingRequest,
@@ -146,7 +148,8 @@ pub(super) struct SessionReading<'a> {
     pub(super) id: &'a SessionId,
     /// Its name for the client.
     pub(super) name: &'a str,
-    /// Whether what rewinds have undone is read, too.
+    /// Whether what rewinds have undone is read, too, and what its tool has written since it was continued
+    /// here.
     all_branches: bool,
     pub(super) cancelled: &'a dyn Fn() -> bool,
 }
@@ -177,11 +180,14 @@ impl SessionReading<'_> {
 
     pub(super) fn log(&self) -> Result<LogReader, Refusal> {
         let store = self.deps.library.store.as_ref().ok_or(Refusal::NotFound)?;
-        Ok(if self.all_branches {
-            store.read_all(self.id)?
-        } else {
-            store.read(self.id)?
-        })
+        if !self.all_branches {
+            return Ok(store.read(self.id)?);
+        }
+        let log = store.read_all(self.id)?;
+        match self.tools {
+            Some(tools) => Ok(tools.with_branch(log)?),
+            None => Ok(log),
+        }
     }
 
     /// The members that each result has.
@@ -196,6 +202,9 @@ impl SessionReading<'_> {
             }
             entry(&summary, &mut session);
             session.insert("total".to_owned(), messages(&summary).into());
+        }
+        if let Some(branch) = catalog.and_then(|catalog| catalog.tool_branch(self.id)) {
+            session.insert(TOOL_BRANCH.to_owned(), json!(branch));
         }
         session
     }

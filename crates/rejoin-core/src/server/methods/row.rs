@@ -1,9 +1,9 @@
 //! An entry of a list, as a client sees it.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::history::entry;
-use crate::index::{Catalog, Listed};
+use crate::index::{Catalog, Listed, TOOL_BRANCH};
 use crate::protocol::method::{INDEX_CHANGES, SESSION_LIST_CHANGES, SESSION_LIST_RESYNC};
 use crate::protocol::{ProtocolVersion, jetbrains};
 use crate::record::{ActivityState, AgentSessionId};
@@ -98,6 +98,7 @@ impl RowForm {
             id,
             summary,
             snippet,
+            tool_branch,
         } = listed;
         let name = client_id(&id, &summary, &self.agent);
         let mut session = Map::new();
@@ -122,8 +123,13 @@ impl RowForm {
             session.insert("aliases".to_owned(), aliases.into());
         }
         entry::entry(&summary, &mut session);
-        let own = [("snippet", snippet), ("branch", summary.branch)].into_iter();
-        let own = own.filter_map(|(name, value)| Some((name.to_owned(), value?.into())));
+        let own = [
+            ("snippet", snippet.map(Value::from)),
+            ("branch", summary.branch.map(Value::from)),
+            (TOOL_BRANCH, tool_branch.map(|branch| json!(branch))),
+        ];
+        let own = own.into_iter();
+        let own = own.filter_map(|(name, value)| Some((name.to_owned(), value?)));
         let own: Map<String, Value> = own.collect();
         if !own.is_empty() {
             meta.insert("rejoin".to_owned(), own.into());
