@@ -6,6 +6,7 @@ mod command;
 mod items;
 mod patch;
 mod rollouts;
+mod threads;
 mod tool;
 
 use std::borrow::Cow;
@@ -109,12 +110,16 @@ pub(super) fn read(
         let last = memchr::memchr_iter(b'\n', &bytes).count();
         damage.push(DamagedPlace::of(last + 1, DamageKind::Torn));
     }
-    let name = reader.id().and_then(|id| name(&found.root, id));
-    let is_archived = found
+    let id = reader.id();
+    let state = id.and_then(|id| threads::of(&found.root).get(id).cloned());
+    let state = state.unwrap_or_default();
+    // Earlier versions wrote the names to a file.
+    let name = state.name.or_else(|| name(&found.root, id?));
+    let is_put_away = found
         .path
         .parent()
         .is_some_and(|folder| folder.ends_with(ARCHIVE));
-    let conversation = reader.finish(name.as_deref(), is_archived);
+    let conversation = reader.finish(name.as_deref(), is_put_away || state.is_archived);
     conversation.damaged(damage)
 }
 
