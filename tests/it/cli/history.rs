@@ -69,6 +69,26 @@ fn ids(shown: &str) -> Vec<&str> {
 }
 
 #[test]
+fn a_snippet_is_where_the_words_are_together() {
+    let root = TempDir::new().unwrap();
+    let long = "package telemetry, ".repeat(20);
+    let asked = "How do users opt out of telemetry?";
+    session(
+        root.path(),
+        1,
+        &[&format!("package telemetry\n{long}\n{asked}")],
+    );
+    session(root.path(), 2, &[&format!("{long}{asked}")]);
+    let search = ["search", "telemetry opt out", "--json"];
+    let found: Value = serde_json::from_str(&runs(root.path(), &search)).unwrap();
+    for session in found.as_array().unwrap() {
+        let snippet = session["hits"][0]["snippet"].as_str().unwrap();
+        assert!(snippet.contains("opt out of telemetry?"), "{snippet}");
+    }
+    assert_eq!(found.as_array().unwrap().len(), 2);
+}
+
+#[test]
 fn search_finds_sessions_and_places() {
     let root = TempDir::new().unwrap();
     let store = root.path();

@@ -26,7 +26,7 @@ use super::summary::Summary;
 pub(super) const READ_AT_ONCE: usize = 4 * 1024 * 1024;
 
 /// The weight of each column of words in a ranking.
-pub(super) const WEIGHTS: &str = "4, 3, 1.5, 4, 2, 1, 0.7, 0.5";
+pub(super) const WEIGHTS: &str = "4, 3, 1.5, 4, 0.6, 0.8, 1, 0.5";
 
 /// So many sessions are ranked: the newest that have all words. Others follow, newest first. To rank
 /// what is everywhere takes long, and its number says little.

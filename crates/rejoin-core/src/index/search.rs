@@ -140,16 +140,24 @@ impl Term {
 
     /// Where a text has it first.
     pub fn find(&self, tokens: &Tokens) -> Option<usize> {
+        let whole = tokens.find_words(&self.words, self.prefix).next();
+        let parts = tokens.find_parts(self.sought_parts()).next();
+        [whole, parts].into_iter().flatten().min()
+    }
+
+    /// Where a text has it, in any order; some places may come twice.
+    pub(super) fn places(&self, tokens: &Tokens) -> impl Iterator<Item = usize> {
         let whole = tokens.find_words(&self.words, self.prefix);
-        // A part may be the beginning of a word, and its end may not be.
-        let single = match &self.words[..] {
-            [word] if self.prefix && self.parts.is_empty() => {
-                tokens.find_parts(std::slice::from_ref(word))
-            }
-            _ => None,
-        };
-        let parts = tokens.find_parts(&self.parts);
-        [whole, single, parts].into_iter().flatten().min()
+        whole.chain(tokens.find_parts(self.sought_parts()))
+    }
+
+    /// What is looked for as parts of a name. A part may be the beginning of a word, and its end may
+    /// not be.
+    fn sought_parts(&self) -> &[String] {
+        match &self.words[..] {
+            [_] if self.prefix && self.parts.is_empty() => &self.words,
+            _ => &self.parts,
+        }
     }
 }
 

@@ -285,10 +285,10 @@ impl Tokens {
         parts.collect()
     }
 
-    /// Where in the text these words first follow each other. The last one may be the beginning of
-    /// a word if `prefix`.
-    pub(super) fn find_words(&self, words: &[String], prefix: bool) -> Option<usize> {
-        let matches = |mut n: usize| {
+    /// Where in the text these words follow each other. The last one may be the beginning of a word if
+    /// `prefix`.
+    pub(super) fn find_words(&self, words: &[String], prefix: bool) -> impl Iterator<Item = usize> {
+        let matches = move |mut n: usize| {
             words.iter().enumerate().all(|(at, sought)| {
                 if self.list.get(n).is_none_or(|token| !token.begins_word) {
                     return false;
@@ -298,13 +298,13 @@ impl Tokens {
                 word == sought || prefix && at + 1 == words.len() && word.starts_with(&**sought)
             })
         };
-        self.first(words, matches)
+        self.all(words, matches)
     }
 
-    /// Where in the text these parts of one name first follow each other. The last one may be the
-    /// beginning of a part.
-    pub(super) fn find_parts(&self, parts: &[String]) -> Option<usize> {
-        let matches = |n: usize| {
+    /// Where in the text these parts of one name follow each other. The last one may be the beginning
+    /// of a part.
+    pub(super) fn find_parts(&self, parts: &[String]) -> impl Iterator<Item = usize> {
+        let matches = move |n: usize| {
             parts.iter().enumerate().all(|(at, sought)| {
                 let Some(token) = self.list.get(n + at) else {
                     return false;
@@ -315,15 +315,22 @@ impl Tokens {
                     && (part == sought || is_last && part.starts_with(&**sought))
             })
         };
-        self.first(parts, matches)
+        self.all(parts, matches)
     }
 
-    fn first(&self, sought: &[String], matches: impl Fn(usize) -> bool) -> Option<usize> {
-        if sought.is_empty() {
-            return None;
-        }
-        let mut tokens = 0..self.list.len();
-        tokens.find(|n| matches(*n)).map(|n| self.list[n].at)
+    fn all(
+        &self,
+        sought: &[String],
+        matches: impl Fn(usize) -> bool,
+    ) -> impl Iterator<Item = usize> {
+        let tokens = if sought.is_empty() {
+            0
+        } else {
+            self.list.len()
+        };
+        (0..tokens)
+            .filter(move |n| matches(*n))
+            .map(|n| self.list[n].at)
     }
 
     /// The word that begins with a token, and the next token behind it.

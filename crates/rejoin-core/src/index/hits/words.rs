@@ -1,6 +1,7 @@
 //! Finds places by the words of the full-text index.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::conversation::{Field, Passage};
 use crate::index::backend::{Listed, TextLocation};
@@ -20,6 +21,9 @@ const BATCH: usize = 4;
 
 /// How many sessions are read for a page. A filter may leave out most of what they have.
 const SESSIONS: usize = 1024;
+
+/// How many bytes behind a word a snippet shows, at least.
+const SHOWN: usize = 48;
 
 /// How many bytes of a log are read for a piece that has no known end.
 const OF_A_LOG: usize = 256 * 1024;
@@ -160,16 +164,18 @@ impl WordHits {
             }
             let tokens = Tokens::of(&passage.text);
             let terms = search.terms().iter();
-            let places: Vec<usize> = terms.filter_map(|term| term.find(&tokens)).collect();
-            if let Some(at) = places.first() {
-                let lacking = search.terms().len() - places.len();
+            let places = terms.filter(|term| term.find(&tokens).is_some()).count();
+            if places > 0 {
+                let lacking = search.terms().len() - places;
                 least = least.min(lacking);
-                best.insert((lacking, rank, offset, n), (passage, *at));
+                best.insert((lacking, rank, offset, n), passage);
             }
         }
         let best = best.into_iter().take(query.per_session);
-        self.found
-            .extend(best.map(|(key, (passage, at))| (key, hit(session, passages, passage, at))));
+        self.found.extend(best.map(|(key, passage)| {
+            let at = densest(passage, search);
+            (key, hit(session, passages, passage, at))
+        }));
     }
 
     /// Whether no other piece can have better places: as many as are shown have all words, and are
@@ -181,7 +187,7 @@ impl WordHits {
         best.count() >= query.per_session
     }
 
-    /// The places with the most words.
+    /// The places with the most words, those with equal snippets last.
     fn best(self, query: &Query) -> Vec<Hit> {
         if self.found.is_empty() && query.is_of_all_texts() {
             // The index knows more accents than are compared here. The session has the words.
@@ -189,8 +195,43 @@ impl WordHits {
         }
         let least = self.found.keys().next().map_or(0, |key| key.0);
         let best = self.found.into_iter().filter(|(key, _)| key.0 == least);
-        best.map(|(_, hit)| hit).take(query.per_session).collect()
+        // What has been shown already comes last.
+        let mut shown = BTreeSet::new();
+        let (new, again): (Vec<_>, Vec<_>) = best
+            .map(|(_, hit)| hit)
+            .partition(|hit| shown.insert(hit.snippet.clone()));
+        new.into_iter()
+            .chain(again)
+            .take(query.per_session)
+            .collect()
     }
+}
+
+/// Where a text has the most words of a search next to each other, on one line: the first of these words.
+fn densest(passage: &Passage, search: &Search) -> usize {
+    let text = &passage.text;
+    let tokens = Tokens::of(text);
+    let terms = search.terms().iter().enumerate();
+    let places = terms.flat_map(|(term, sought)| {
+        let places = sought.places(&tokens);
+        places.map(move |at| (at, term))
+    });
+    let places: BTreeSet<(usize, usize)> = places.collect();
+    let places: Vec<_> = places.into_iter().collect();
+    let windows = places.iter().enumerate().map(|(n, (at, _))| {
+        // The words of a command are lines of their own.
+        let line = match passage.field {
+            Field::ToolInput => None,
+            _ => memchr::memchr(b'\n', &text.as_bytes()[*at..]),
+        };
+        let end = at + line.unwrap_or(SHOWN).min(SHOWN);
+        let near = places[n..].iter().take_while(|(at, _)| *at < end);
+        let mut seen = BTreeSet::new();
+        let last = near.filter(|(_, term)| seen.insert(term)).last();
+        let length = last.map_or(0, |(last, _)| last - at);
+        (Reverse(seen.len()), length, *at)
+    });
+    windows.min().map_or(0, |(_, _, at)| at)
 }
 
 /// How many words of a search a text lacks, or more. This takes less time than to split it into words.
@@ -207,8 +248,10 @@ fn rank(field: Field) -> usize {
     match field {
         Field::Title | Field::Prompt => 0,
         Field::Answer => 1,
-        Field::Tool => 2,
-        Field::Thought => 3,
-        Field::ToolInput | Field::ToolOutput => 4,
+        Field::Thought => 2,
+        Field::ToolOutput => 3,
+        Field::ToolInput => 4,
+        // Mostly a path or a command.
+        Field::Tool => 5,
     }
 }

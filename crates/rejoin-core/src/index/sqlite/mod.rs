@@ -278,11 +278,19 @@ impl SqliteCatalog {
                 let Some(session) = session else {
                     return Ok(None);
                 };
-                let pieces = if ranked.pieces.is_empty() {
+                let mut pieces = if fields.is_empty() {
+                    word_rows::said(tx, ranked.number, search)?
+                } else {
+                    Vec::new()
+                };
+                let best = if ranked.pieces.is_empty() {
                     &word_rows::pieces(tx, ranked.number, search, fields)?
                 } else {
                     &ranked.pieces
                 };
+                let others = best.iter().filter(|piece| !pieces.contains(piece));
+                let others: Vec<_> = others.copied().collect();
+                pieces.extend(others);
                 let places = pieces.iter().map(|piece| word_rows::place(tx, *piece));
                 let places = places.filter_map(rusqlite::Result::transpose);
                 let places = places.collect::<rusqlite::Result<Vec<_>>>()?;

@@ -287,6 +287,19 @@ fn newest(tx: &Transaction<'_>, found: &[i64], most: usize) -> Result<Vec<i64>> 
     numbers.take(most).collect()
 }
 
+/// The first pieces of a session that have all words of a search in prompts or titles.
+pub(super) fn said(tx: &Transaction<'_>, number: i64, search: &Search) -> Result<Vec<i64>> {
+    let fields = [Field::Prompt, Field::Title];
+    let all = expressions(search, &fields).join(" AND ");
+    let mut matching = tx.prepare_cached(
+        "SELECT rowid FROM words WHERE words MATCH ? AND rowid BETWEEN ? AND ?
+         ORDER BY rowid LIMIT 2",
+    )?;
+    let (first, last) = (piece(number, 0), piece(number.wrapping_add(1), -1));
+    let pieces = matching.query_map(params![all, first, last], |row| row.get(0))?;
+    pieces.collect()
+}
+
 /// The pieces of a session that have some words of a search, as many as are shown.
 pub(super) fn pieces(
     tx: &Transaction<'_>,

@@ -193,6 +193,32 @@ fn what_was_said_comes_before_what_tools_returned_wherever_it_is() {
 }
 
 #[test]
+fn prompts_come_first_however_often_others_have_the_words_and_paths_last() {
+    let (world, ids) = World::with_sessions(1);
+    let at = world.now();
+    world.append(&ids[0], Entry::Prompt { at });
+    let text: &str = Box::leak(format!("asked {at}, asked {at}").into_boxed_str());
+    let also = "nothing else that is of any interest here";
+    for member in ["title"].into_iter().chain(["rawOutput"; 20]) {
+        world.append(&ids[0], Entry::Tool { member, text });
+        world.append(&ids[0], Entry::Said { words: also });
+    }
+    let catalog = world.catalog();
+    let query = Query {
+        per_session: 100,
+        ..words(&format!("asked {at}"))
+    };
+    let hits = all(&catalog, &query);
+    let fields: Vec<_> = hits.iter().map(|hit| hit.field).collect();
+    assert_eq!(fields[..2], [Field::Prompt, Field::ToolOutput]);
+    let few = Query {
+        per_session: 1,
+        ..query
+    };
+    assert_eq!(all(&catalog, &few)[..], hits[..1]);
+}
+
+#[test]
 fn a_cursor_belongs_to_its_query_and_a_search_can_be_cancelled() {
     let (world, ids) = World::with_sessions(3);
     for id in &ids {
