@@ -26,6 +26,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "open",
             "export",
             "permissions",
+            "secrets",
             "stats",
         ],
     ),

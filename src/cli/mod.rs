@@ -19,6 +19,7 @@ mod permissions;
 mod pipe;
 mod programs;
 mod resume;
+mod secrets;
 mod serve;
 mod sessions;
 mod setup;
@@ -98,6 +99,9 @@ enum AnyCommand {
     /// List what agents asked permission for, and who has answered what and when.
     #[command(after_help = "Example:\n  rejoin permissions --since 7d")]
     Permissions(permissions::Args),
+    /// List the conversations that have keys or tokens, and of which kinds, without showing them.
+    #[command(after_help = "Example:\n  rejoin secrets --sources codex")]
+    Secrets(secrets::Args),
     /// List the sessions that are open, and what they are doing.
     #[command(after_help = "Example:\n  rejoin ps")]
     Ps(live::ps::Args),
@@ -198,6 +202,9 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(AnyCommand::Resume(args)) => printed(|output| resume::run(&cli.global, &args, output)),
         Some(AnyCommand::Permissions(args)) => {
             printed(|output| permissions::run(&cli.global, &args, output))
+        }
+        Some(AnyCommand::Secrets(args)) => {
+            printed(|output| secrets::run(&cli.global, &args, output))
         }
         Some(AnyCommand::Ps(args)) => printed(|output| live::ps::run(&cli.global, &args, output)),
         Some(AnyCommand::Wait(args)) => {

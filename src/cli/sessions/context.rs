@@ -156,7 +156,7 @@ impl<'a> CommandContext<'a> {
 
     /// The log of a session with all that was said in it: also what rewinds have undone, and what its tool
     /// has written since it was continued here.
-    pub(super) fn read_all(&self, id: &SessionId) -> Result<LogReader, Failure> {
+    pub(in crate::cli) fn read_all(&self, id: &SessionId) -> Result<LogReader, Failure> {
         if !self.store.exists(id)? {
             return self.read(id);
         }

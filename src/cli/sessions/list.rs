@@ -147,7 +147,7 @@ pub(super) fn run(
 
 /// The first sessions of a list, and how many it has, if that is known. Conversations of other tools
 /// are among them, if any are shown.
-pub(super) fn read(
+pub(in crate::cli) fn read(
     context: &CommandContext<'_>,
     filter: &Filter,
     limit: usize,
@@ -324,7 +324,7 @@ pub(super) fn add_agent_ids(
 }
 
 /// A session for programs.
-pub(super) fn as_json(session: &Listed) -> Value {
+pub(in crate::cli) fn as_json(session: &Listed) -> Value {
     let summary = &session.summary;
     let mut object = json!({
         "sessionId": session.id.as_str(),

@@ -9,7 +9,7 @@ use rejoin::store::{Store, Trashed};
 use rejoin::sys::{SessionId, Timestamp};
 
 /// The title of a session without one.
-pub(super) const UNTITLED: &str = "(no text)";
+pub(in crate::cli) const UNTITLED: &str = "(no text)";
 
 /// Help about an argument that names a session.
 pub(in crate::cli) const SESSION: &str =

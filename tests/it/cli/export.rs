@@ -170,6 +170,24 @@ fn keys_and_tokens_are_masked_in_every_form() {
     );
 }
 
+#[test]
+fn secrets_are_listed_by_their_kinds_and_not_shown() {
+    let root = TempDir::new().unwrap();
+    let store = root.path();
+    let key = ["ghp", "_", "x7Kq2mVb9TzR4nLw8YcJ3hFs6DgP1aQe5UoX"].concat();
+    let id = session(store, &format!("my key is {key}, {key} again"));
+    session(store, "there is no key here");
+    assert_eq!(runs(store, &["secrets"]), format!("{id}  github-pat  1\n"));
+    let json: Value = serde_json::from_str(&runs(store, &["secrets", "--json"])).unwrap();
+    assert_eq!(json[0]["sessionId"], id);
+    assert_eq!(json[0]["secrets"], json!({ "github-pat": 1 }));
+    assert_eq!(json.as_array().unwrap().len(), 1);
+    let kinds = runs(store, &["secrets", "--kinds"]);
+    let kinds: Vec<_> = kinds.lines().collect();
+    assert!(kinds.contains(&"github-pat") && kinds.contains(&"anthropic-token"));
+    assert!(kinds.is_sorted() && kinds.len() > 200, "{}", kinds.len());
+}
+
 /// What a command with `--redact` prints on stdout and stderr.
 fn redacted(store: &Path, arguments: &[&str]) -> (String, String) {
     let arguments = [arguments, &["--redact"]].concat();

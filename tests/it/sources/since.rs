@@ -352,6 +352,10 @@ fn the_index_may_be_deleted_and_a_session_forked_as_its_tool_has_it() {
     let (mut client, id) = continued(tool, home.path(), store.path());
     client.call("session/close", json!({ "sessionId": id }));
     (tool.write)(home.path(), &["A", "B", "C"]);
+    let file = home.path().join(tool.file.unwrap());
+    let key = ["C! ghp", "_", "x7Kq2mVb9TzR4nLw8YcJ3hFs6DgP1aQe5UoX"].concat();
+    let written = fs::read_to_string(&file).unwrap().replace("C!", &key);
+    fs::write(&file, written).unwrap();
     drop(client);
     for file in ["index.sqlite", "index.sqlite-wal", "index.sqlite-shm"] {
         fs::remove_file(store.path().join(file)).ok();
@@ -376,6 +380,8 @@ fn the_index_may_be_deleted_and_a_session_forked_as_its_tool_has_it() {
     let shown = run(&show);
     assert!(!shown.contains("C!"), "{shown}");
     assert!(shown.contains("1 turn since in Codex: "), "{shown}");
+    let secrets = run(&["secrets", "--sources", "codex"]);
+    assert_eq!(secrets, format!("{id}  github-pat  1\n"));
     let shown = run(&[&show[..], &["--all-branches"]].concat());
     assert!(
         shown.contains(&note("1 turn", "Codex", "behind turn 2")),

@@ -13,7 +13,7 @@ mod kinds;
 mod rules;
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::Mutex;
@@ -45,8 +45,8 @@ pub struct Redactor(Mutex<SeenSecrets>);
 /// The secrets that a redactor has seen.
 #[derive(Debug, Default)]
 struct SeenSecrets {
-    /// The hashes of the secrets that were masked.
-    masked: BTreeSet<u64>,
+    /// The hashes of the secrets that were masked, with the rule that found each.
+    masked: BTreeMap<u64, &'static str>,
     /// The first secrets of the conversation, whose beginnings its titles may have.
     first: Vec<MaskedSecret>,
 }
@@ -65,7 +65,7 @@ impl Redactor {
             }
             let mut hasher = DefaultHasher::new();
             secret.text.hash(&mut hasher);
-            seen.masked.insert(hasher.finish());
+            seen.masked.entry(hasher.finish()).or_insert(secret.rule);
         }
         for secret in found {
             seen.keep(secret);
@@ -91,6 +91,15 @@ impl Redactor {
     pub fn masked(&self) -> usize {
         lock(&self.0).masked.len()
     }
+
+    /// How many different secrets of each kind were masked, by the names that masks have.
+    pub fn kinds(&self) -> BTreeMap<&'static str, usize> {
+        let mut kinds = BTreeMap::new();
+        for rule in lock(&self.0).masked.values() {
+            *kinds.entry(*rule).or_default() += 1;
+        }
+        kinds
+    }
 }
 
 impl SeenSecrets {
@@ -100,6 +109,11 @@ impl SeenSecrets {
             self.first.push(secret);
         }
     }
+}
+
+/// The kinds of keys and tokens that are looked for, by the names that masks have.
+pub fn kinds() -> BTreeSet<&'static str> {
+    RULES.ids()
 }
 
 /// Masks the keys and tokens in the strings of a JSON text, which is borrowed if there are none.

@@ -3,7 +3,7 @@
 //! A rule has keywords, one of which is in every text that it finds something in. So a text is
 //! searched once for all keywords, and only the rules of those that are in it are compiled and run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{LazyLock, OnceLock};
 
@@ -120,6 +120,11 @@ impl Rules {
             allowed_secrets: file.allowed_secrets.iter().map(|it| compiled(it)).collect(),
             all: file.rules,
         }
+    }
+
+    /// The names of the rules.
+    pub(super) fn ids(&'static self) -> BTreeSet<&'static str> {
+        self.all.iter().map(|rule| rule.id.as_str()).collect()
     }
 
     /// Whether a text has a keyword of some rule.
