@@ -57,6 +57,13 @@ await step("after a crash in mid-answer too", async () => {
   assert.equal(stored().length, 1, "acpx fell back to a new session");
 });
 
+await step("each prompt is in the conversation once, in its order, whatever was killed", async () => {
+  const log = readFileSync(`${process.env.REJOIN_STORE}/sessions/${stored()[0]}`, "utf8").trim().split("\n");
+  const prompts = log.map((line) => JSON.parse(line)).filter(({ kind }) => kind === "prompt");
+  const texts = prompts.map(({ payload }) => payload.prompt.at(-1).text);
+  assert.deepEqual(texts, ["remember the apples", "/mixed", "/recall 2", "/slow 30", "/recall 1", "/recall 5"]);
+});
+
 await step("its list shows the session as rejoin knows it", async () => {
   const listed = await acpx("--format", "json", "sessions", "list");
   const id = stored()[0].replace(/\.jsonl$/, "");

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::cursor::{Cursor, CursorSide};
-use super::places::{Entity, Places};
+use super::places::{Entity, Place, Places};
 use super::{AgentSessionId, Kind, Record};
-use crate::json;
+use crate::json::{self, Object};
 use crate::protocol::UpdateKind;
 
 /// A place in a session of an agent.
@@ -36,10 +36,21 @@ pub struct AgentCursors {
 #[derive(Debug)]
 struct AgentCursor {
     id: String,
+    /// What the agent says of where it is.
+    anchor: String,
     /// The place in the log; unknown while it is behind what began last, and more of that may come.
     place: Option<LogPlace>,
     /// Whether the agent forks there.
     is_accepted: bool,
+}
+
+/// A place that a record has made known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KnownPlace {
+    /// A place in the log.
+    Log(Place),
+    /// The place of the agent's own cursor with this id.
+    Agent(String),
 }
 
 /// What an anchor says of a place.
@@ -63,12 +74,19 @@ impl AgentCursors {
         }
     }
 
-    /// Takes the next record.
-    pub fn record(&mut self, record: &Record<'_>) {
+    /// Whether a record with this payload only continues the message that was met last, see
+    /// [`Places::continues_message`].
+    pub fn continues_message(&self, kind: Kind, payload: &str) -> bool {
+        self.places.continues_message(kind, payload)
+    }
+
+    /// Takes the next record. Returns the place that it makes known, if there is one.
+    pub fn record(&mut self, record: &Record<'_>) -> Option<KnownPlace> {
         match record.kind {
             Kind::Transient | Kind::TransientV2 => {
                 let update = json::text_member(record.payload, "update");
-                self.update(update.unwrap_or(record.payload));
+                let id = self.update(update.unwrap_or(record.payload))?;
+                Some(KnownPlace::Agent(id))
             }
             Kind::AgentSessionId => {
                 let session = AgentSessionId::read(record.payload);
@@ -76,10 +94,11 @@ impl AgentCursors {
                     self.session = session;
                     self.known.clear();
                 }
+                None
             }
             _ => {
                 let before = self.places.begun();
-                self.places.record(record);
+                let place = self.places.record(record);
                 if record.kind == Kind::End && self.places.is_between_turns() {
                     self.settle((record.seq, CursorSide::After));
                 } else if self.places.begun() > before {
@@ -88,6 +107,7 @@ impl AgentCursors {
                 if record.kind.is_activity() {
                     self.last = record.seq;
                 }
+                place.map(KnownPlace::Log)
             }
         }
     }
@@ -99,34 +119,33 @@ impl AgentCursors {
         }
     }
 
-    /// Takes an update that is not part of the history.
-    fn update(&mut self, update: &str) {
+    /// Takes an update that is not part of the history. Returns the id of the cursor, if that is one at a
+    /// place.
+    fn update(&mut self, update: &str) -> Option<String> {
         if UpdateKind::of(update.as_bytes()) != UpdateKind::Cursor {
-            return;
+            return None;
         }
-        let Some(id) = json::string_member(update, "cursorId") else {
-            return;
-        };
+        let id = json::string_member(update, "cursorId")?;
         let accepted = json::text_member(update, "capabilities").map(|capabilities| {
             let fork = json::text_member(capabilities, "fork");
             fork.is_some_and(|fork| fork.starts_with('{'))
         });
         if let Some(known) = self.known.iter_mut().find(|known| known.id == id) {
             known.is_accepted = accepted.unwrap_or(known.is_accepted);
-            return;
+            return Some(id);
         }
-        let anchor = json::text_member(update, "anchor").unwrap_or_default();
-        let place = self.place(anchor);
-        if place != AnchorPlace::Unknown {
-            self.known.push(AgentCursor {
-                id,
-                place: match place {
-                    AnchorPlace::At(place) => Some(place),
-                    AnchorPlace::AtEnd | AnchorPlace::Unknown => None,
-                },
-                is_accepted: accepted.unwrap_or_default(),
-            });
-        }
+        let anchor = json::text_member(update, "anchor")?;
+        self.known.push(AgentCursor {
+            id: id.clone(),
+            anchor: anchor.to_owned(),
+            place: match self.place(anchor) {
+                AnchorPlace::At(place) => Some(place),
+                AnchorPlace::AtEnd => None,
+                AnchorPlace::Unknown => return None,
+            },
+            is_accepted: accepted.unwrap_or_default(),
+        });
+        Some(id)
     }
 
     /// The place of an anchor.
@@ -171,6 +190,17 @@ impl AgentCursors {
         known
             .find(|known| known.place == place)
             .map(|known| &*known.id)
+    }
+
+    /// The members of a `cursor_update` that announces the agent's own cursor with this id, as the beginning
+    /// of an object. `None` if the agent does not fork there.
+    pub fn members(&self, id: &str, object: Object) -> Option<Object> {
+        let mut known = self.known.iter().filter(|known| known.is_accepted);
+        let cursor = known.find(|known| known.id == id)?;
+        let object = object
+            .string("cursorId", id)
+            .raw("capabilities", r#"{"fork":{}}"#);
+        Some(object.raw("anchor", &cursor.anchor))
     }
 
     /// The agent's session at the end of the log.

@@ -26,7 +26,7 @@ pub mod payload;
 pub mod places;
 
 pub use activity::{Activity, ActivityState};
-pub use agent_cursors::{AgentCursors, AgentPlace};
+pub use agent_cursors::{AgentCursors, AgentPlace, KnownPlace};
 pub use agent_session_id::AgentSessionId;
 pub use as_v1::{InVersion1, snapshot_of};
 pub use current_settings::CurrentSettings;

@@ -51,14 +51,13 @@ pub struct Places {
     last: Option<LastMessage>,
 }
 
-/// The message that an update belongs to, as its updates usually say it.
+/// The message that was met last: what the payloads of its records usually have in common.
 #[derive(Debug)]
 struct LastMessage {
-    kind: UpdateKind,
-    /// The member with its id.
-    member: String,
-    /// Where the member begins in the update: from its start and from its end, in bytes.
-    from_start: usize,
+    /// The beginning: the kind of the update, and the id of the message if that comes next.
+    head: String,
+    /// Otherwise the id, and where it begins, in bytes from the end.
+    id: String,
     from_end: usize,
 }
 
@@ -160,6 +159,14 @@ impl Places {
         self.open.is_empty()
     }
 
+    /// Whether a record with this payload only continues the message that was met last. False if its
+    /// payload has another layout than the one before.
+    pub fn continues_message(&self, kind: Kind, payload: &str) -> bool {
+        let last = self.last.as_ref();
+        matches!(kind, Kind::Update | Kind::UpdateParams | Kind::UpdateV2)
+            && last.is_some_and(|last| last.has(payload))
+    }
+
     /// Takes the next record. Returns the place that is next to it, if there is one.
     pub fn record(&mut self, record: &Record<'_>) -> Option<Place> {
         match record.kind {
@@ -184,6 +191,7 @@ impl Places {
                 let is_last = self.open.is_empty();
                 self.place(record, CursorSide::After).filter(|_| is_last)
             }
+            _ if self.continues_message(record.kind, record.payload) => None,
             _ => {
                 let (kind, update) = update_of(record)?;
                 self.update(record, kind, update)
@@ -192,13 +200,6 @@ impl Places {
     }
 
     fn update(&mut self, record: &Record<'_>, kind: UpdateKind, update: &str) -> Option<Place> {
-        if self
-            .last
-            .as_ref()
-            .is_some_and(|last| last.has(kind, update))
-        {
-            return None;
-        }
         let entity = EntityKind::of(kind)?;
         let id = match entity {
             EntityKind::ToolCall => {
@@ -208,7 +209,7 @@ impl Places {
             _ => json::string_member(update, entity.id_member())?,
         };
         let entity = Entity { kind: entity, id };
-        self.last = LastMessage::of(kind, update);
+        self.last = LastMessage::of(record, kind, update);
         let is_new = !self.entities.iter().any(|(known, _)| *known == entity);
         if is_new {
             self.begin(entity, record.seq);
@@ -258,29 +259,37 @@ impl Places {
 }
 
 impl LastMessage {
-    fn of(kind: UpdateKind, update: &str) -> Option<Self> {
+    /// The message of an update of this kind, in a record.
+    fn of(record: &Record<'_>, kind: UpdateKind, update: &str) -> Option<Self> {
         let is_message = matches!(EntityKind::of(kind), Some(EntityKind::Message(_)));
         let id = json::text_member(update, "messageId").filter(|_| is_message)?;
-        let member = format!("\"messageId\":{id}");
-        let from_start = update.rfind(&member)?;
-        Some(Self {
-            kind,
-            from_end: update.len() - from_start,
-            from_start,
-            member,
+        let around = match record.kind {
+            Kind::Update => "",
+            _ => r#"{"update":"#,
+        };
+        let head = format!(r#"{around}{{"sessionUpdate":"{}""#, kind.name());
+        let rest = record.payload.strip_prefix(&*head)?;
+        let id = format!(r#","messageId":{id}"#);
+        Some(if rest.starts_with(&id) {
+            Self {
+                head: head + &id,
+                id: String::new(),
+                from_end: 0,
+            }
+        } else {
+            Self {
+                head,
+                from_end: rest.len() - rest.rfind(&id)?,
+                id,
+            }
         })
     }
 
-    /// Whether an update of this kind is about the same message. False if it has another layout.
-    fn has(&self, kind: UpdateKind, update: &str) -> bool {
-        let update = update.as_bytes();
-        let is_at = |at: usize| {
-            let rest = update.get(at..);
-            rest.is_some_and(|rest| rest.starts_with(self.member.as_bytes()))
-        };
-        kind == self.kind
-            && (is_at(self.from_start)
-                || update.len() >= self.from_end && is_at(update.len() - self.from_end))
+    fn has(&self, payload: &str) -> bool {
+        let payload = payload.as_bytes();
+        let end = payload.len().checked_sub(self.from_end);
+        end.is_some_and(|end| payload[end..].starts_with(self.id.as_bytes()))
+            && payload.starts_with(self.head.as_bytes())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::protocol::UpdateKind;
-use crate::record::{Kind, Place, Places, Record};
+use crate::record::{AgentCursors, Kind, KnownPlace, Record, RewoundHistory};
 use crate::replay::live_line;
 use crate::store::Appended;
 use crate::sys::SessionId;
@@ -18,9 +18,11 @@ const ANNOUNCED: usize = 16;
 #[derive(Debug)]
 pub(super) struct Cursors {
     session: SessionId,
-    places: Places,
+    places: AgentCursors,
+    /// Whether the client is sent the agent's own cursors, too. Live the agent has sent them.
+    shows_own: bool,
     /// Places that the client was not sent, each with where its record ends in the log, in bytes.
-    due: VecDeque<(u64, Place)>,
+    due: VecDeque<(u64, KnownPlace)>,
 }
 
 impl Cursors {
@@ -30,28 +32,66 @@ impl Cursors {
         let is_sent = !client.hidden.contains(&UpdateKind::Cursor) && deps.offers("fork");
         is_sent.then(|| Self {
             session: session.clone(),
-            places: Places::new(session.as_str()),
+            places: AgentCursors::new(session.as_str()),
+            shows_own: false,
             due: VecDeque::new(),
+        })
+    }
+
+    /// The places of a log that is read for a client, which is sent those of the agent's own cursors, too.
+    pub(super) fn of_log(session: &SessionId, deps: &Deps, client: &Client) -> Option<Self> {
+        let cursors = Self::of(session, deps, client)?;
+        Some(Self {
+            shows_own: true,
+            ..cursors
         })
     }
 
     /// The log was read again: what comes next is outside of turns.
     pub(super) fn restart(&mut self) {
-        self.places = Places::new(self.session.as_str());
+        self.places = AgentCursors::new(self.session.as_str());
         self.due.clear();
     }
 
     /// Takes the next record, which ends there in the log.
     pub(super) fn record(&mut self, record: &Record<'_>, end: u64) {
         if record.kind == Kind::Rewind {
-            // The places before it may be undone.
-            self.due.clear();
+            let history = RewoundHistory::of(record.seq, record.payload);
+            let places = &self.places;
+            self.due.retain(|(_, due)| {
+                let seq = match due {
+                    KnownPlace::Log(place) => Some(place.cursor.seq),
+                    KnownPlace::Agent(id) => places.find(id).map(|(seq, _)| seq),
+                };
+                let history = history.as_ref();
+                history
+                    .zip(seq)
+                    .is_some_and(|(history, seq)| history.contains(seq))
+            });
         }
-        if let Some(place) = self.places.record(record) {
-            if self.due.len() == ANNOUNCED {
-                self.due.pop_front();
+        let Some(found) = self.places.record(record) else {
+            return;
+        };
+        if let KnownPlace::Agent(id) = &found {
+            let mut known = self.due.iter().map(|(_, due)| self.own(due));
+            if !self.shows_own || known.any(|own| own == Some(id)) {
+                return;
             }
-            self.due.push_back((end, place));
+        } else if let Some(own) = self.own(&found) {
+            let own = KnownPlace::Agent(own.to_owned());
+            self.due.retain(|(_, due)| *due != own);
+        }
+        if self.due.len() == ANNOUNCED {
+            self.due.pop_front();
+        }
+        self.due.push_back((end, found));
+    }
+
+    /// The agent's own cursor at a place.
+    fn own<'a>(&'a self, place: &'a KnownPlace) -> Option<&'a str> {
+        match place {
+            KnownPlace::Log(place) => self.places.at(place.cursor),
+            KnownPlace::Agent(id) => Some(id),
         }
     }
 
@@ -61,6 +101,10 @@ impl Cursors {
         records: impl Iterator<Item = (Kind, Option<&'a str>, &'a str)> + Clone,
         appended: &Appended,
     ) {
+        let continues = |(kind, _, payload)| self.places.continues_message(kind, payload);
+        if records.clone().all(continues) {
+            return;
+        }
         let at = appended.at.to_string();
         let first = appended.seq + 1 - records.clone().count() as u64;
         for (seq, (kind, id, payload)) in (first..).zip(records) {
@@ -76,6 +120,11 @@ impl Cursors {
         }
     }
 
+    /// Whether the client is due to be sent places.
+    pub(super) fn is_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
     /// The client knows the places so far.
     pub(super) fn skip(&mut self) {
         self.due.clear();
@@ -84,8 +133,17 @@ impl Cursors {
     /// Appends the updates for the client, which knows the session by this name and the places up to `sent`
     /// in the log.
     pub(super) fn lines(&mut self, name: &str, sent: u64, out: &mut Vec<u8>) {
-        for (_, place) in self.due.drain(..).filter(|(end, _)| *end > sent) {
-            live_line(name, &place.members(UpdateKind::Cursor.object()).end(), out);
+        for (end, place) in std::mem::take(&mut self.due) {
+            let object = UpdateKind::Cursor.object();
+            let update = match (self.own(&place), &place) {
+                (Some(own), _) if self.shows_own => self.places.members(own, object),
+                (None, KnownPlace::Log(place)) => Some(place.members(object)),
+                // The client has the agent's own.
+                _ => None,
+            };
+            if let Some(update) = update.filter(|_| end > sent) {
+                live_line(name, &update.end(), out);
+            }
         }
     }
 }
@@ -100,7 +158,8 @@ mod tests {
     fn a_client_is_sent_the_places_of_the_last_turns_once() {
         let session = RandomIds.session();
         let mut cursors = Cursors {
-            places: Places::new(session.as_str()),
+            places: AgentCursors::new(session.as_str()),
+            shows_own: false,
             session,
             due: VecDeque::new(),
         };

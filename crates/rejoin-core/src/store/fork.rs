@@ -130,7 +130,9 @@ fn resolve<'a>(
 ) -> Result<(CopyPoint<'a>, Option<AgentPlace>), ForkError> {
     let session = source.id().clone();
     let mut agents = AgentCursors::new(session.as_str());
-    source.scan_with(&mut |entry| agents.record(&entry.record))?;
+    source.scan_with(&mut |entry| {
+        agents.record(&entry.record);
+    })?;
     let (point, cursor) = if let Some(cursor) = Cursor::parse(id) {
         (CopyPoint::Cursor(cursor, session), agents.at(cursor))
     } else {

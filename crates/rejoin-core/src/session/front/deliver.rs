@@ -97,7 +97,8 @@ impl Delivery<'_> {
     pub(in crate::session) async fn send_cursors(&mut self) {
         let is_level = self.front.load.is_none() && !self.front.holds();
         let session = self.owner.session.as_mut();
-        let Some(cursors) = session.and_then(|session| session.cursors.as_mut()) else {
+        let cursors = session.and_then(|session| session.cursors.as_mut());
+        let Some(cursors) = cursors.filter(|cursors| cursors.is_due()) else {
             return;
         };
         if is_level && !self.front.held.is_answering {

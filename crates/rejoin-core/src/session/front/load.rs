@@ -198,7 +198,7 @@ impl Front {
             view,
             from.request.clone(),
         );
-        let cursors = Cursors::of(&self.id, &self.deps, &self.client);
+        let cursors = Cursors::of_log(&self.id, &self.deps, &self.client);
         Box::new(playback.with_end_mark().with_cursors(cursors))
     }
 

@@ -332,7 +332,7 @@ impl Front {
             self.screen.view.fresh(),
             CancellationToken::new(),
         )
-        .with_cursors(Cursors::of(&self.id, &self.deps, &self.client))
+        .with_cursors(Cursors::of_log(&self.id, &self.deps, &self.client))
     }
 
     /// Announces the available commands to a client to which no answer says them.
