@@ -208,6 +208,7 @@ impl Watch {
             "_rejoin/search" => hits(result),
             "_rejoin/cursors" => cursors(result, of::<v1::CursorUpdate>),
             "_rejoin/rewind" => members(result, &[]),
+            "session/rewind" => members(result, &["lastMessageId"]),
             "session/prompt" => of::<v1::PromptResponse>("prompt", result),
             "session/close" => of::<v1::CloseSessionResponse>("close", result),
             "session/delete" => of::<v1::DeleteSessionResponse>("delete", result),

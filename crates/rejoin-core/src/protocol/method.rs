@@ -65,6 +65,8 @@ pub const CURSORS: &str = "_rejoin/cursors";
 pub const SEARCH: &str = "_rejoin/search";
 /// Lets the conversation of a session go on from an earlier place; an extension.
 pub const REWIND: &str = "_rejoin/rewind";
+/// Lets the conversation of a session go on from behind a message; a draft.
+pub const SESSION_REWIND: &str = "session/rewind";
 /// Gives a session a title; unstable.
 pub const SESSION_SET_TITLE: &str = "session/set_title";
 /// Hides a session from lists; unstable.
@@ -108,12 +110,13 @@ pub const TERMINAL_KILL: &str = "terminal/kill";
 pub const TERMINAL_RELEASE: &str = "terminal/release";
 
 /// Methods that answer for a session that is not found with the protocol's code for any resource.
-pub const NOT_FOUND_AS_RESOURCE: [&str; 8] = [
+pub const NOT_FOUND_AS_RESOURCE: [&str; 9] = [
     SESSION_ARCHIVE,
     SESSION_UNARCHIVE,
     SESSION_SET_TITLE,
     SESSION_STATUS,
     SESSION_OPTIONS,
+    SESSION_REWIND,
     INDEX_ARCHIVE,
     INDEX_RENAME,
     INDEX_UNARCHIVE,

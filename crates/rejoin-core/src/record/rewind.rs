@@ -16,6 +16,8 @@ pub const WENT_BACK: &str = "[rejoin] Went ";
 pub enum RewindTarget {
     /// Before the message with this id, which may have been undone itself.
     Message(String),
+    /// Behind the message with this id, as far as it has come in its turn.
+    Behind(String),
     /// To the place of the conversation with the id of this cursor.
     Cursor(String),
     /// Behind so many turns, as they are numbered now.

@@ -40,6 +40,8 @@ pub enum Done {
     Archived,
     /// The conversation goes on from an earlier place.
     Rewound,
+    /// The conversation goes on from behind the message with this id.
+    RewoundTo(String),
     /// The state of the session.
     Status {
         /// Whether it is open here.

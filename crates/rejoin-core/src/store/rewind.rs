@@ -210,12 +210,17 @@ impl RewindPlace {
             let record = &entry.record;
             let next = match (target, cursor) {
                 (RewindTarget::Message(id), _) if is_of(record, id) => Some(record.seq),
+                (RewindTarget::Behind(id), _) if is_of(record, id) => Some(record.seq + 1),
+                (RewindTarget::Behind(_), _) if search.ends_at(record) => Some(record.seq + 1),
                 (_, Some(cursor)) if cursor.is_at(session, record) => match cursor.side {
                     CursorSide::Before => Some(record.seq),
                     CursorSide::After => Some(record.seq + 1),
                 },
                 _ => None,
             };
+            if let (RewindTarget::Behind(_), Some(next)) = (target, next) {
+                search.goes_on(next);
+            }
             search.record(record, next);
         }
         Ok(search.seq(target).map(|seq| search.place(seq)))
@@ -263,6 +268,19 @@ impl RewindSearch {
         }
     }
 
+    /// Whether a turn ends with this record directly behind the place that was found last.
+    fn ends_at(&self, record: &Record<'_>) -> bool {
+        let is_behind = self.found.last() == Some(&(self.agents.last + 1));
+        record.kind == Kind::End && self.is_found && is_behind
+    }
+
+    /// The place that was found last is farther behind.
+    fn goes_on(&mut self, next: u64) {
+        if let Some(found) = self.found.last_mut().filter(|_| self.is_found) {
+            *found = next;
+        }
+    }
+
     /// Whether the record with this number is in the conversation now.
     fn is_current(&self, seq: u64) -> bool {
         let last = self.rewinds.last();
@@ -272,7 +290,7 @@ impl RewindSearch {
     /// The number of the first record after the place.
     fn seq(&self, target: &RewindTarget) -> Result<u64, RewindError> {
         match target {
-            RewindTarget::Message(_) | RewindTarget::Cursor(_) => {
+            RewindTarget::Message(_) | RewindTarget::Behind(_) | RewindTarget::Cursor(_) => {
                 let current = self.found.iter().find(|seq| self.is_current(**seq));
                 let place = current.or(self.found.last()).copied();
                 let place = place.or_else(|| self.agents.find(target));

@@ -5,8 +5,8 @@ use crate::protocol::method::{
     AUTHENTICATE, CANCEL_REQUEST, CURSORS, LOGOUT, REWIND, SEARCH, SESSION_ARCHIVE, SESSION_CANCEL,
     SESSION_CLOSE, SESSION_DELETE, SESSION_FORK, SESSION_GET, SESSION_LIST, SESSION_LIST_SUBSCRIBE,
     SESSION_LIST_UNSUBSCRIBE, SESSION_LOAD, SESSION_NEW, SESSION_OPTIONS, SESSION_PROMPT,
-    SESSION_RESUME, SESSION_SET_CONFIG_OPTION, SESSION_SET_MODE, SESSION_SET_TITLE, SESSION_STATUS,
-    SESSION_UNARCHIVE, TERMINAL_CANCEL, TOOL_CALL_CANCEL,
+    SESSION_RESUME, SESSION_REWIND, SESSION_SET_CONFIG_OPTION, SESSION_SET_MODE, SESSION_SET_TITLE,
+    SESSION_STATUS, SESSION_UNARCHIVE, TERMINAL_CANCEL, TOOL_CALL_CANCEL,
 };
 use crate::server::error::{self, Error};
 use crate::transport::IncomingRequest;
@@ -51,6 +51,7 @@ fn action(context: &ConnectionContext, request: &IncomingRequest) -> Result<Requ
         (CURSORS, _) if context.offers("fork") => cursors::serve(context, request),
         (SEARCH, _) if is_persistent => search::serve(context, request),
         (REWIND, _) if is_persistent => rewind::serve(context, params),
+        (SESSION_REWIND, _) if context.offers("rewind") => rewind::behind(context, params),
         (SESSION_FORK, _) if context.offers("fork") => fork::serve(context, params),
         (SESSION_SET_TITLE, _) if context.offers("title") => session::set_title(context, params),
         (SESSION_ARCHIVE, _) if context.offers("archive") => {

@@ -263,7 +263,7 @@ fn with_agent(deps: &Deps, version: ProtocolVersion, agents: &str, own: &Value) 
 const ALIASES: &str = "aliases";
 
 /// Unstable capabilities that rejoin provides whatever the agent can do.
-const UNSTABLE: [&str; 5] = [ALIASES, "archive", "fork", "status", "title"];
+const UNSTABLE: [&str; 6] = [ALIASES, "archive", "fork", "rewind", "status", "title"];
 
 /// The agent's result, verbatim, with what rejoin adds.
 fn merge(agents: &str, own: &Value, is_persistent: bool) -> String {

@@ -43,6 +43,7 @@ pub(super) fn result(version: ProtocolVersion, name: &str, answer: Answer) -> St
         Done::Status { open, .. } => {
             json!({ "status": if open { "open" } else { "saved" } }).to_string()
         }
+        Done::RewoundTo(message_id) => json!({ "lastMessageId": message_id }).to_string(),
         Done::Rewound | Done::Archived | Done::Closed | Done::Deleted => "{}".to_owned(),
     }
 }

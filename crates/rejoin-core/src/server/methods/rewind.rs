@@ -1,4 +1,4 @@
-//! `_rejoin/rewind`: a session goes on from an earlier place.
+//! `_rejoin/rewind`, and `session/rewind` of the protocol's drafts: a session goes on from an earlier place.
 
 use serde::Deserialize;
 
@@ -33,9 +33,32 @@ pub(super) fn serve(context: &ConnectionContext, params: &str) -> Result<Request
             ));
         }
     };
+    rewind(context, params.session, target)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ToMessage {
+    session_id: String,
+    /// The message with which the history ends then.
+    to_message_id: String,
+}
+
+/// Goes back to behind a message, by `session/rewind`.
+pub(super) fn behind(context: &ConnectionContext, params: &str) -> Result<RequestAction, Error> {
+    let params = decode::<ToMessage>(params)?;
+    let target = RewindTarget::Behind(params.to_message_id);
+    rewind(context, params.session_id, target)
+}
+
+fn rewind(
+    context: &ConnectionContext,
+    session: String,
+    target: RewindTarget,
+) -> Result<RequestAction, Error> {
     let client = context.registry().client().name().map(str::to_owned);
-    let id = context.find(&params.session)?;
-    Ok(RequestAction::session(id, params.session, move |reply| {
+    let id = context.find(&session)?;
+    Ok(RequestAction::session(id, session, move |reply| {
         Request::Rewind {
             reply,
             target,

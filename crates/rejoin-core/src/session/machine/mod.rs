@@ -488,10 +488,14 @@ impl<R> Machine<R> {
             )];
         }
         self.purpose = Purpose::Log;
+        let done = match &target {
+            RewindTarget::Behind(id) => Done::RewoundTo(id.clone()),
+            _ => Done::Rewound,
+        };
         vec![
             Effect::Claim,
             Effect::Rewind { target, client },
-            Effect::Answer(reply, Ok(Done::Rewound)),
+            Effect::Answer(reply, Ok(done)),
         ]
     }
 
