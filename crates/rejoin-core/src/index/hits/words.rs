@@ -249,9 +249,8 @@ fn rank(field: Field) -> usize {
         Field::Title | Field::Prompt => 0,
         Field::Answer => 1,
         Field::Thought => 2,
-        Field::ToolOutput => 3,
-        Field::ToolInput => 4,
+        Field::ToolInput | Field::ToolOutput => 3,
         // Mostly a path or a command.
-        Field::Tool => 5,
+        Field::Tool => 4,
     }
 }
