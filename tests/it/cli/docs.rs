@@ -254,7 +254,10 @@ fn bash_completes_commands_and_options() {
     fs::write(&script, runs(root.path(), &["completions", "bash"])).expect("it can be written");
     let store = root.path().join("store");
     let completed = |words: &[&str]| completed(&script, &store, words);
-    assert_eq!(completed(&["rejoin", "se"]), ["search", "serve", "setup"]);
+    assert_eq!(
+        completed(&["rejoin", "se"]),
+        ["search", "serve", "secrets", "setup"]
+    );
     assert_eq!(completed(&["rejoin", "trash", "em"]), ["empty"]);
     let options = completed(&["rejoin", "wrap", "--start"]);
     assert_eq!(options, ["--start-timeout"]);
