@@ -1,5 +1,6 @@
 //! `rejoin secrets`: which conversations have keys and tokens, and of which kinds.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
@@ -91,12 +92,17 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
 }
 
 /// The kinds of keys and tokens in a conversation, with what rewinds have undone in it and what its tool
-/// has written since.
+/// has written since, and in the tool's own file, which an import that masks leaves as it is.
 fn of_session(context: &CommandContext<'_>, session: &Listed) -> Result<Kinds, Failure> {
-    let redactor = Redactor::default();
-    let mut log = context.read_all(&session.id)?;
-    while let Some(entry) = log.next()? {
-        redactor.payload(entry.record.payload);
+    let (redactor, id) = (Redactor::default(), &session.id);
+    let tools = context
+        .tools()?
+        .filter(|_| session.summary.tool.is_none() && session.summary.known_as.is_some());
+    let of_tool = tools.map(|tools| tools.read(id)).transpose()?.flatten();
+    for mut log in std::iter::once(context.read_all(id)?).chain(of_tool) {
+        while let Some(entry) = log.next()? {
+            redactor.payload(entry.record.payload);
+        }
     }
     Ok(redactor.kinds())
 }
@@ -114,6 +120,7 @@ fn list_kinds(as_json: bool, output: &mut Output) -> Result<(), Failure> {
 
 fn as_json(session: &Listed, kinds: &Kinds) -> Value {
     let mut object = list::as_json(session);
+    object["title"] = json!(title(session));
     object["tool"] = json!(session.summary.tool);
     object["secrets"] = json!(kinds);
     object
@@ -148,10 +155,16 @@ fn print(
     Ok(())
 }
 
+/// The title of a conversation, which may have a key itself.
+fn title(session: &Listed) -> Option<Cow<'_, str>> {
+    session.summary.title.as_deref().map(redact::text)
+}
+
 /// The id and the title of a conversation.
 fn head(session: &Listed, short: ShortIds, look: &Look) -> String {
     let id = short.id(&session.id);
-    let title = session.summary.title.as_deref().unwrap_or(UNTITLED);
+    let title = title(session);
+    let title = title.as_deref().unwrap_or(UNTITLED);
     let title = cut(&one_line(title), look.width.saturating_sub(width(&id) + 2));
     format!("{}  {title}", look.paint(ID, &id))
 }

@@ -178,7 +178,9 @@ fn secrets_are_listed_by_their_kinds_and_not_shown() {
     let id = session(store, &format!("my key is {key}, {key} again"));
     session(store, "there is no key here");
     assert_eq!(runs(store, &["secrets"]), format!("{id}  github-pat  1\n"));
-    let json: Value = serde_json::from_str(&runs(store, &["secrets", "--json"])).unwrap();
+    let printed = runs(store, &["secrets", "--json"]);
+    assert!(!printed.contains(&key), "{printed}");
+    let json: Value = serde_json::from_str(&printed).unwrap();
     assert_eq!(json[0]["sessionId"], id);
     assert_eq!(json[0]["secrets"], json!({ "github-pat": 1 }));
     assert_eq!(json.as_array().unwrap().len(), 1);

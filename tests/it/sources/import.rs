@@ -347,7 +347,17 @@ fn keys_are_masked_with_or_without_a_copy_that_has_them() {
         (text(output.stdout), text(output.stderr))
     };
     write(&[line(1, "First")]);
+    let kinds = |sources| {
+        let output = run(store, home, &["secrets", "--json", "--sources", sources]);
+        let found: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+        let kinds = found
+            .iter()
+            .map(|found| found["secrets"]["github-pat"].as_u64());
+        kinds.collect::<Vec<_>>()
+    };
     assert_eq!(redacting(), [2, 0, 0, 0, 0]);
+    // The tool's own file is as it was.
+    assert_eq!((kinds("none"), kinds("pi")), (vec![], vec![Some(1)]));
     assert!(
         shown().contains("First [redacted github-pat]"),
         "{}",
