@@ -4,12 +4,19 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
+use rejoin::engine::known::title;
+use rejoin::index::{Catalog, ListError};
 use rejoin::sources::{LiveSources, SOURCES, Source, ToolFolders};
+use rejoin::sys::Timestamp;
 
 use super::exit::Failure;
 use super::global::Global;
 use super::values::EnvValue;
+
+/// How far ahead the user is warned of what tools delete.
+const AHEAD: Duration = Duration::from_hours(7 * 24);
 
 /// The environment variable with a choice.
 const VARIABLE: &str = "REJOIN_SOURCES";
@@ -121,6 +128,34 @@ impl SourceChoice {
     }
 }
 
+/// The tools that will delete conversations of which there is no copy in the store within the next 7 days,
+/// each with its name for people and their number. Without a catalog there is no store.
+pub(super) fn soon_deleted(
+    live: &LiveSources,
+    catalog: Option<&Catalog>,
+    now: Timestamp,
+) -> Result<Vec<SoonDeleted>, ListError> {
+    let soon = rejoin::sources::soon_deleted(live, catalog, now, AHEAD)?.into_iter();
+    let named = soon.filter_map(|(name, number)| {
+        let source = SOURCES.iter().find(|source| source.name == name)?;
+        Some(SoonDeleted {
+            source,
+            tool: title(source.agent),
+            number,
+        })
+    });
+    Ok(named.collect())
+}
+
+/// Conversations that their tool will soon delete.
+#[derive(Debug)]
+pub(super) struct SoonDeleted {
+    pub(super) source: &'static Source,
+    /// The name of the tool, as people know it.
+    pub(super) tool: &'static str,
+    pub(super) number: usize,
+}
+
 /// The name of the tool with this agent.
 pub(super) fn name_of(agent: &str) -> Option<&'static str> {
     let source = SOURCES.iter().find(|source| source.agent == agent);
@@ -136,8 +171,11 @@ pub(super) fn agent_of(name: &str) -> Option<&'static str> {
 /// Where tools keep their files; none if the home folder is unknown.
 pub(super) fn places() -> Option<ToolFolders> {
     let home = std::env::home_dir().filter(|home| home.is_absolute())?;
-    let variables = variables();
-    Some(ToolFolders { home, variables })
+    Some(ToolFolders {
+        variables: variables(),
+        system: Some(PathBuf::from(if cfg!(windows) { r"C:\" } else { "/" })),
+        home,
+    })
 }
 
 /// The variables with the folders of the tools of [`Args::named`], for another process.

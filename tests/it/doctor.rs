@@ -229,3 +229,38 @@ fn no_agent_is_installed() {
         "{text}"
     );
 }
+
+#[test]
+fn conversations_that_their_tool_will_delete_are_counted() {
+    let home = Home::new();
+    let folder = home.path(".claude/projects/p");
+    fs::create_dir_all(&folder).unwrap();
+    let old = folder.join("00000000-0000-4000-8000-000000000001.jsonl");
+    let prompt = r#"{"type":"user","uuid":"1","parentUuid":null,"cwd":"/srv","timestamp":"2026-01-01T00:00:00.000Z","message":{"role":"user","content":"hello"}}"#;
+    fs::write(&old, format!("{prompt}\n")).unwrap();
+    let file = fs::File::options().append(true).open(&old).unwrap();
+    let age = std::time::Duration::from_hours(25 * 24);
+    file.set_modified(std::time::SystemTime::now() - age)
+        .unwrap();
+    let found = || {
+        let text = home.runs(&["doctor", "--no-agents"]);
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let warning = "Claude Agent will delete 1 conversation in the next 7 days";
+    let text = found();
+    assert!(
+        text.contains(warning) && text.contains("for 30 days"),
+        "{text}"
+    );
+    assert!(text.contains("`rejoin import claude-code`"), "{text}");
+    assert!(
+        !home.path(".local/share/rejoin").exists(),
+        "a check creates no store"
+    );
+    home.runs(&["import", "codex"]);
+    let text = found();
+    assert!(text.contains(warning), "{text}");
+    home.runs(&["import", "claude-code"]);
+    let text = found();
+    assert!(text.contains("no other tool will delete one"), "{text}");
+}

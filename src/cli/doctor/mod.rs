@@ -4,6 +4,7 @@ mod agents;
 mod editors;
 mod finding;
 mod store;
+mod tools;
 
 use super::exit::Failure;
 use super::global::Global;
@@ -40,6 +41,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     let doing = || "Looking at the store …".to_owned();
     let (found, mut used) = busy(doing, || store::check(global, &look));
     findings.extend(found);
+    findings.extend(tools::check(global));
     if !args.agents && !args.no_agents {
         used.extend(editors::agents());
     }

@@ -28,7 +28,7 @@ pub(in crate::cli) struct CommandContext<'a> {
     pub(in crate::cli) store: Store,
     pub(in crate::cli) catalog: Catalog,
     /// The tools whose conversations are shown, too.
-    pub(super) live: Option<Arc<LiveSources>>,
+    pub(in crate::cli) live: Option<Arc<LiveSources>>,
     /// Their conversations, looked for when they are first needed.
     pub(super) tools: OnceLock<Option<Arc<OtherTools>>>,
 }

@@ -20,9 +20,9 @@ pub(in crate::cli) enum Editor {
 /// Where programs keep their settings.
 #[derive(Debug)]
 pub(in crate::cli) struct EditorFolders {
-    home: PathBuf,
+    pub(super) home: PathBuf,
     /// `~/.config`, or what takes its place.
-    config: PathBuf,
+    pub(super) config: PathBuf,
     /// The configuration folder of programs that follow their system more closely.
     native: PathBuf,
 }

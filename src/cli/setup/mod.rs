@@ -1,15 +1,19 @@
-//! `rejoin setup`: puts rejoin in front of the agents in the settings of editors.
+//! `rejoin setup`: puts rejoin in front of the agents in the settings of editors, or installs a service.
 
 mod document;
 mod editor;
 mod file;
 mod paste;
 mod secrets;
+mod service;
 #[cfg(test)]
 mod tests;
 mod wrapping;
 
 use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
 
 use rejoin::engine::known::KnownAgent;
 use rejoin::protocol::v2::patch::patch;
@@ -39,8 +43,10 @@ const CONTINUED: usize = 4;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  rejoin setup zed --dry-run")]
 pub(super) struct Args {
-    /// The editor; by default each that is found.
-    editor: Option<Editor>,
+    /// The editor, by default each that is found; or `import`, to copy the conversations of other tools
+    /// as they come, by a service of the user that runs `rejoin import --watch`.
+    #[arg(value_name = "EDITOR|import")]
+    target: Option<SetupTarget>,
     /// Show what would change, and change nothing.
     #[arg(long)]
     dry_run: bool,
@@ -50,6 +56,43 @@ pub(super) struct Args {
     /// Change settings without asking.
     #[arg(long, short, conflicts_with = "dry_run")]
     yes: bool,
+}
+
+/// What is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SetupTarget {
+    Editor(Editor),
+    Import,
+}
+
+impl ValueEnum for SetupTarget {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[
+            Self::Editor(Editor::Zed),
+            Self::Editor(Editor::Jetbrains),
+            Self::Editor(Editor::Neovim),
+            Self::Editor(Editor::Emacs),
+            Self::Import,
+        ]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            Self::Editor(editor) => editor.to_possible_value(),
+            Self::Import => {
+                Some(PossibleValue::new("import").help("A service that copies conversations"))
+            }
+        }
+    }
+}
+
+impl Args {
+    fn editor(&self) -> Option<Editor> {
+        match self.target {
+            Some(SetupTarget::Editor(editor)) => Some(editor),
+            _ => None,
+        }
+    }
 }
 
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
@@ -70,12 +113,13 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         rejoin: &rejoin,
         options: &options,
     };
-    let files = setup.files();
+    let installs = args.target == Some(SetupTarget::Import);
+    let files = if installs { Vec::new() } else { setup.files() };
     let pasted = args
-        .editor
+        .editor()
         .is_some_and(|editor| editor.files(&folders).is_empty());
     if !args.undo
-        && (pasted || !files.is_empty())
+        && (pasted || installs || !files.is_empty())
         && let Some(why) = rejoin.passing
     {
         note(
@@ -83,6 +127,9 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
             &format!("the path of this program is {}, and {why}", rejoin.path),
             None,
         );
+    }
+    if installs {
+        return setup.import(output);
     }
     let mut result = Ok(());
     for (number, (editor, path)) in files.iter().enumerate() {
@@ -100,7 +147,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         }
     }
     setup.paste(output)?;
-    if files.is_empty() && args.editor.is_none() {
+    if files.is_empty() && args.target.is_none() {
         note(
             global,
             "found no settings of Zed or of a JetBrains IDE",
@@ -126,7 +173,7 @@ impl Setup<'_> {
             let wanted = files.filter(move |(number, (_, here))| *here || named && *number == 0);
             wanted.map(move |(_, (path, _))| (editor, path))
         };
-        match self.args.editor {
+        match self.args.editor() {
             Some(editor) => {
                 let found = files(editor, false).collect::<Vec<_>>();
                 if found.is_empty() {
@@ -264,7 +311,7 @@ impl Setup<'_> {
     /// Prints what to paste into settings that are programs.
     fn paste(&self, output: &mut Output) -> Result<(), Failure> {
         if self.args.undo {
-            let pasted = [Some(Editor::Neovim), Some(Editor::Emacs)].contains(&self.args.editor);
+            let pasted = [Some(Editor::Neovim), Some(Editor::Emacs)].contains(&self.args.editor());
             if pasted {
                 output.line("Remove what you have pasted.")?;
             }
@@ -272,7 +319,7 @@ impl Setup<'_> {
         }
         let mut words = vec![self.rejoin.path.clone(), "wrap".to_owned()];
         words.extend_from_slice(self.options);
-        match self.args.editor {
+        match self.args.editor() {
             Some(Editor::Neovim) => output.raw(&printable(&paste::neovim(&words))),
             Some(Editor::Emacs) => output.raw(&printable(&paste::emacs(&words))),
             Some(_) => Ok(()),

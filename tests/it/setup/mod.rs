@@ -7,6 +7,7 @@
 )]
 
 mod changes;
+mod service;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -48,6 +48,7 @@ impl Case {
         ToolFolders {
             home: self.home.path().to_owned(),
             variables: self.variables.clone(),
+            system: None,
         }
     }
 

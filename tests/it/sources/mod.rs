@@ -11,6 +11,7 @@ mod client;
 mod clipped;
 mod compressed;
 mod damage;
+mod deletion;
 mod files;
 mod import;
 mod inherited;

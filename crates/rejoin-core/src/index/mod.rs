@@ -48,6 +48,8 @@ pub use logs::read_all;
 pub use observe::ObservedSession;
 pub use search::{Search, Term};
 pub use sqlite::database::DatabaseError;
-pub use sqlite::tool_files::{Edition, FileOfTool, ReadFile, ToolFiles, ToolTexts};
+pub use sqlite::tool_files::{
+    ConversationFile, Edition, FileOfTool, ReadFile, ToolFiles, ToolTexts,
+};
 pub use summary::{Summary, first_title};
 pub use tokens::Tokens;

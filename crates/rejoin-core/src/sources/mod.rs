@@ -18,6 +18,7 @@ mod crush;
 mod cursor;
 mod damage;
 mod database;
+mod deletion;
 mod file;
 mod gemini;
 mod preview;
@@ -57,6 +58,8 @@ use crate::sys::Timestamp;
 
 pub use conversation::{NewRecord, ToolConversation, UNNAMED};
 pub use damage::{DamageKind, DamagedPlace};
+use deletion::ToolDeletion;
+pub use deletion::soon_deleted;
 use file::{bytes, has_any, json_file, no_file, open, read_into};
 pub use live::LiveSources;
 pub use preview::LARGEST;
@@ -79,6 +82,8 @@ pub struct Source {
     /// The folders with the conversations: one, or several if several programs have the tool.
     pub roots: fn(&ToolFolders) -> Vec<PathBuf>,
     reader: SourceReader,
+    /// How the tool deletes conversations; none if it is not known to do so unless it is asked to.
+    deletion: Option<ToolDeletion>,
 }
 
 /// How a tool keeps its conversations.
@@ -166,6 +171,9 @@ pub struct ToolFolders {
     pub home: PathBuf,
     /// The folders that environment variables name.
     pub variables: BTreeMap<&'static str, PathBuf>,
+    /// The folder above the settings that are for every user of the machine; none if those are not
+    /// looked at.
+    pub system: Option<PathBuf>,
 }
 
 impl ToolFolders {
@@ -190,6 +198,19 @@ impl ToolFolders {
         } else {
             self.folder("XDG_CONFIG_HOME", ".config")
         }
+    }
+
+    /// A path in the folder with the settings that are for every user of the machine, which has these
+    /// names on Linux, macOS and Windows.
+    fn of_system(&self, [linux, macos, windows]: [&str; 3], path: &str) -> Option<PathBuf> {
+        let folder = if cfg!(target_os = "macos") {
+            macos
+        } else if cfg!(windows) {
+            windows
+        } else {
+            linux
+        };
+        Some(self.system.as_ref()?.join(folder).join(path))
     }
 
     /// The `User` folders of the editors that are made from Visual Studio Code, and of their parts on

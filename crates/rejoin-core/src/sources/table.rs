@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use super::{
-    FileReader, FoundConversation, SETTINGS, Source, SourceReader, claude_code, cline, cline_tasks,
-    codex, copilot, crush, cursor, gemini, goose, grok, kimi, kimi_cli, opencode, openhands, pi,
-    qwen, vibe, vscode, zed,
+    FileReader, FoundConversation, SETTINGS, Source, SourceReader, ToolDeletion, claude_code,
+    cline, cline_tasks, codex, copilot, crush, cursor, gemini, goose, grok, kimi, kimi_cli,
+    opencode, openhands, pi, qwen, vibe, vscode, zed,
 };
 
 /// The reader of tasks in editors.
@@ -32,6 +32,10 @@ pub static SOURCES: [Source; 21] = [
             marks: &claude_code::MARKS,
             ..FileReader::new(claude_code::is_conversation, claude_code::read)
         }),
+        deletion: Some(ToolDeletion {
+            rule: claude_code::deletion_rule,
+            everywhere: true,
+        }),
     },
     Source {
         name: "cline",
@@ -50,6 +54,7 @@ pub static SOURCES: [Source; 21] = [
             depth: 1,
             ..FileReader::new(cline::is_conversation, cline::read)
         }),
+        deletion: None,
     },
     Source {
         name: "codex",
@@ -62,6 +67,7 @@ pub static SOURCES: [Source; 21] = [
             marks: &codex::MARKS,
             ..FileReader::new(codex::is_conversation, codex::read)
         }),
+        deletion: None,
     },
     Source {
         name: "copilot",
@@ -69,6 +75,7 @@ pub static SOURCES: [Source; 21] = [
         variables: &["COPILOT_HOME"],
         roots: |places| vec![copilot::root(places)],
         reader: SourceReader::Files(FileReader::new(copilot::is_conversation, copilot::read)),
+        deletion: None,
     },
     Source {
         name: "crush",
@@ -79,6 +86,7 @@ pub static SOURCES: [Source; 21] = [
             find: crush::find,
             read: crush::read,
         },
+        deletion: None,
     },
     Source {
         name: "cursor",
@@ -90,16 +98,25 @@ pub static SOURCES: [Source; 21] = [
             depth: 3,
             ..FileReader::new(cursor::is_conversation, cursor::read)
         }),
+        deletion: None,
     },
     Source {
         name: "gemini",
         agent: "gemini-cli",
-        variables: &["GEMINI_CLI_HOME"],
+        variables: &[
+            "GEMINI_CLI_HOME",
+            gemini::SYSTEM_SETTINGS,
+            gemini::SYSTEM_DEFAULTS,
+        ],
         roots: |places| vec![gemini::root(places)],
         reader: SourceReader::Files(FileReader {
             others: gemini::others,
             marks: &gemini::MARKS,
             ..FileReader::new(gemini::is_conversation, gemini::read)
+        }),
+        deletion: Some(ToolDeletion {
+            rule: gemini::deletion_rule,
+            everywhere: false,
         }),
     },
     Source {
@@ -111,6 +128,7 @@ pub static SOURCES: [Source; 21] = [
             find: goose::find,
             read: goose::read,
         },
+        deletion: None,
     },
     Source {
         name: "grok",
@@ -123,6 +141,10 @@ pub static SOURCES: [Source; 21] = [
             depth: 2,
             ..FileReader::new(grok::is_conversation, grok::read)
         }),
+        deletion: Some(ToolDeletion {
+            rule: |places, _| grok::deletion_rule(places),
+            everywhere: true,
+        }),
     },
     Source {
         name: "kilo",
@@ -133,6 +155,7 @@ pub static SOURCES: [Source; 21] = [
             find: opencode::find,
             read: opencode::read,
         },
+        deletion: None,
     },
     Source {
         name: "kilo-code",
@@ -140,6 +163,7 @@ pub static SOURCES: [Source; 21] = [
         variables: SETTINGS,
         roots: |places| cline_tasks::roots(places, "kilocode.kilo-code"),
         reader: SourceReader::Files(TASKS),
+        deletion: None,
     },
     Source {
         name: "kimi",
@@ -151,6 +175,7 @@ pub static SOURCES: [Source; 21] = [
             others: of_parts,
             ..FileReader::new(kimi::is_conversation, kimi::read)
         }),
+        deletion: None,
     },
     Source {
         name: "kimi-cli",
@@ -162,6 +187,7 @@ pub static SOURCES: [Source; 21] = [
             others: of_parts,
             ..FileReader::new(kimi_cli::is_conversation, kimi_cli::read)
         }),
+        deletion: None,
     },
     Source {
         name: "opencode",
@@ -172,6 +198,7 @@ pub static SOURCES: [Source; 21] = [
             find: opencode::find,
             read: opencode::read,
         },
+        deletion: None,
     },
     Source {
         name: "openhands",
@@ -184,6 +211,7 @@ pub static SOURCES: [Source; 21] = [
             depth: 1,
             ..FileReader::new(openhands::is_conversation, openhands::read)
         }),
+        deletion: None,
     },
     Source {
         name: "pi",
@@ -191,6 +219,7 @@ pub static SOURCES: [Source; 21] = [
         variables: &["PI_CODING_AGENT_DIR"],
         roots: |places| vec![pi::root(places)],
         reader: SourceReader::Files(FileReader::new(pi::is_conversation, pi::read)),
+        deletion: None,
     },
     Source {
         name: "qwen",
@@ -201,6 +230,7 @@ pub static SOURCES: [Source; 21] = [
             others: qwen::others,
             ..FileReader::new(qwen::is_conversation, qwen::read)
         }),
+        deletion: None,
     },
     Source {
         name: "roo-code",
@@ -208,6 +238,7 @@ pub static SOURCES: [Source; 21] = [
         variables: SETTINGS,
         roots: |places| cline_tasks::roots(places, "rooveterinaryinc.roo-cline"),
         reader: SourceReader::Files(TASKS),
+        deletion: None,
     },
     Source {
         name: "vibe",
@@ -220,6 +251,7 @@ pub static SOURCES: [Source; 21] = [
             depth: 1,
             ..FileReader::new(vibe::is_conversation, vibe::read)
         }),
+        deletion: None,
     },
     Source {
         name: "vscode",
@@ -231,6 +263,7 @@ pub static SOURCES: [Source; 21] = [
             depth: 2,
             ..FileReader::new(vscode::is_conversation, vscode::read)
         }),
+        deletion: None,
     },
     Source {
         name: "zed",
@@ -241,5 +274,6 @@ pub static SOURCES: [Source; 21] = [
             find: zed::find,
             read: zed::read,
         },
+        deletion: None,
     },
 ];

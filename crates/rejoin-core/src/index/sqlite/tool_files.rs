@@ -38,6 +38,19 @@ pub struct FileOfTool {
     pub changed: i64,
 }
 
+/// The file that has a conversation of a tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConversationFile {
+    /// The path of the file; of several with the conversation, that of the one which was changed last.
+    pub path: String,
+    /// The working directory of the conversation.
+    pub cwd: String,
+    /// When the file was changed, in milliseconds.
+    pub changed: i64,
+    /// Whether the store has no copy of it, and the user has deleted none.
+    pub is_only: bool,
+}
+
 /// A file that was read.
 #[derive(Clone, Debug)]
 pub struct ReadFile {
@@ -346,6 +359,31 @@ impl ToolFiles {
             )?;
             let paths = statement.query_map(params![tool, limit], |columns| columns.get(0))?;
             paths.collect()
+        })?)
+    }
+
+    /// The conversations of a tool, those that changed last first, and whether their files are all that
+    /// there is of them: a session that is in the store, or was deleted there, is kept or not wanted.
+    pub fn conversations(
+        &self,
+        tool: &str,
+    ) -> std::result::Result<Vec<ConversationFile>, ListError> {
+        Ok(self.database.read(|tx| {
+            let mut statement = tx.prepare_cached(
+                "SELECT files.path, sessions.cwd, max(files.changed) AS changed,
+                     sessions.tool IS NOT NULL AND sessions.updated_at IS NOT NULL
+                 FROM files JOIN sessions ON sessions.id = files.session
+                 WHERE files.tool = ? GROUP BY sessions.id ORDER BY changed DESC",
+            )?;
+            let found = statement.query_map([tool], |columns| {
+                Ok(ConversationFile {
+                    path: columns.get(0)?,
+                    cwd: columns.get(1)?,
+                    changed: columns.get(2)?,
+                    is_only: columns.get(3)?,
+                })
+            })?;
+            found.collect()
         })?)
     }
 

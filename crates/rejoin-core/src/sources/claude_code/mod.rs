@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::conversation::{ConversationBuilder, ToolConversation};
+use super::deletion::{DAY, DeletionRule, ToolSettings};
 use super::{FoundConversation, ToolFolders, Wanted, branch, has_any, has_extension, lines};
 
 /// `$CLAUDE_CONFIG_DIR/projects`, or that in `~/.claude`.
@@ -17,6 +18,52 @@ pub(super) fn root(places: &ToolFolders) -> PathBuf {
     places
         .folder("CLAUDE_CONFIG_DIR", ".claude")
         .join("projects")
+}
+
+/// The days after which it deletes a session, unless settings say otherwise.
+const DAYS: i64 = 30;
+
+/// Sessions are deleted by the time of their files, after `cleanupPeriodDays`, in all projects at once.
+/// A number that is not valid, or settings that cannot be read, keep it from deleting anything. Sessions of
+/// its desktop program are kept longer, which their files' times do not show.
+pub(super) fn deletion_rule(places: &ToolFolders, project: Option<&Path>) -> DeletionRule {
+    let key = "/cleanupPeriodDays";
+    let managed = ToolSettings::read(managed_settings(places));
+    let own = project.map(|project| project.join(".claude"));
+    let own = own.map(|own| ["settings.local.json", "settings.json"].map(|name| own.join(name)));
+    let users = places.folder("CLAUDE_CONFIG_DIR", ".claude");
+    let users = users.join("settings.json");
+    let settings = ToolSettings::read(own.into_iter().flatten().chain([users]));
+    let days = match (managed.value(key), settings.value(key)) {
+        (Some(days), _) => days.as_i64(),
+        _ if managed.are_broken() || settings.are_broken() => None,
+        (None, Some(days)) => days.as_i64(),
+        (None, None) => Some(DAYS),
+    };
+    let days = days.filter(|days| *days > 0);
+    DeletionRule {
+        age: days.map(|days| days.saturating_mul(DAY)),
+        most: None,
+    }
+}
+
+/// The settings of the organization, the most important first: of the parts, those with later names.
+fn managed_settings(places: &ToolFolders) -> Vec<PathBuf> {
+    let folders = [
+        "etc/claude-code",
+        "Library/Application Support/ClaudeCode",
+        "Program Files/ClaudeCode",
+    ];
+    let whole = places.of_system(folders, "managed-settings.json");
+    let parts = places.of_system(folders, "managed-settings.d");
+    let parts = parts.and_then(|parts| std::fs::read_dir(parts).ok());
+    let parts = parts.into_iter().flatten().flatten();
+    let mut parts: Vec<_> = parts
+        .map(|part| part.path())
+        .filter(|part| has_extension(part, &["json"]))
+        .collect();
+    parts.sort();
+    whole.into_iter().chain(parts).rev().collect()
 }
 
 /// `FOLDER/ID.jsonl`. Others are subagents, in the same folder or further down.

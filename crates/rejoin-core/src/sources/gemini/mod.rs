@@ -11,13 +11,79 @@ use serde_json::Value;
 
 use super::conversation::{ConversationBuilder, ToolConversation};
 use super::damage::{self, DamagedPlace};
+use super::deletion::{DAY, DeletionRule, ToolSettings};
 use super::subagents::SourceSubagent;
 use super::{FoundConversation, ToolFolders, Wanted, has_any, has_extension, lines};
 
-/// `.gemini/tmp` in `$GEMINI_CLI_HOME`, else in the home folder.
-pub(super) fn root(places: &ToolFolders) -> PathBuf {
+/// `.gemini` in `$GEMINI_CLI_HOME`, else in the home folder.
+fn own(places: &ToolFolders) -> PathBuf {
     let home = places.variables.get("GEMINI_CLI_HOME");
-    home.unwrap_or(&places.home).join(".gemini").join("tmp")
+    home.unwrap_or(&places.home).join(".gemini")
+}
+
+pub(super) fn root(places: &ToolFolders) -> PathBuf {
+    own(places).join("tmp")
+}
+
+/// The variables with the files of settings that are for every user of the machine: those that count most,
+/// and those that count least.
+pub(super) const SYSTEM_SETTINGS: &str = "GEMINI_CLI_SYSTEM_SETTINGS_PATH";
+pub(super) const SYSTEM_DEFAULTS: &str = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH";
+
+/// Sessions of a project are deleted by `general.sessionRetention` when it is started there: by their age,
+/// 30 days unless settings say otherwise, and by their number. The settings of a project count as if the
+/// user trusted its folder.
+pub(super) fn deletion_rule(places: &ToolFolders, project: Option<&Path>) -> DeletionRule {
+    let system = |variable: &str, name: &str| {
+        let named = places.variables.get(variable).cloned();
+        named.or_else(|| {
+            let folders = [
+                "etc/gemini-cli",
+                "Library/Application Support/GeminiCli",
+                "ProgramData/gemini-cli",
+            ];
+            places.of_system(folders, name)
+        })
+    };
+    let name = "settings.json";
+    let layers = [
+        system(SYSTEM_SETTINGS, name),
+        project.map(|project| project.join(".gemini").join(name)),
+        Some(own(places).join(name)),
+        system(SYSTEM_DEFAULTS, "system-defaults.json"),
+    ];
+    let settings = ToolSettings::read(layers.into_iter().flatten());
+    let value = |key: &str| settings.value(&format!("/general/sessionRetention/{key}"));
+    if settings.are_broken() || value("enabled").is_some_and(|enabled| *enabled != true) {
+        return DeletionRule::default();
+    }
+    let age = value("maxAge").map_or(Some("30d"), Value::as_str);
+    let least = value("minRetention").and_then(Value::as_str);
+    let least = least.and_then(period).unwrap_or(DAY);
+    let most = value("maxCount").map(Value::as_u64);
+    let most = most.map(|most| most.and_then(|most| usize::try_from(most).ok()));
+    // What it takes for a mistake keeps it from deleting anything.
+    let (age, most) = match (age.map(period), most) {
+        (Some(None), _) | (_, Some(None | Some(0))) => (None, None),
+        (Some(Some(age)), _) if age < least => (None, None),
+        (age, most) => (age.flatten(), most.flatten()),
+    };
+    DeletionRule { age, most }
+}
+
+/// A period such as `30d` in milliseconds; a month has 30 days.
+fn period(text: &str) -> Option<i64> {
+    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let unit = match unit {
+        "h" => DAY / 24,
+        "d" => DAY,
+        "w" => 7 * DAY,
+        "m" => 30 * DAY,
+        _ => return None,
+    };
+    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+    let number = number.parse::<i64>().ok().filter(|_| is_number)?;
+    number.checked_mul(unit).filter(|period| *period > 0)
 }
 
 /// `PROJECT/chats/session-….json` or `.jsonl`. Those of subagents are further down.

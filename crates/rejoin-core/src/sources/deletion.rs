@@ -1,0 +1,267 @@
+//! Which conversations their tools will delete, by the tools' own settings.
+//!
+//! Tools delete when they are started, by the age of files or by their number. Nothing is read here but
+//! settings: the times of conversations are those of the list.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jsonc_parser::{ParseOptions, parse_to_serde_value};
+use serde_json::Value;
+
+use crate::index::{Catalog, ConversationFile, Filter, ListError};
+use crate::sys::Timestamp;
+
+use super::live::LiveSources;
+use super::{Source, ToolFolders};
+
+/// A day, in milliseconds.
+pub(super) const DAY: i64 = 24 * 60 * 60 * 1000;
+
+/// How a tool deletes conversations.
+#[derive(Debug)]
+pub(super) struct ToolDeletion {
+    /// The rule for conversations in a project's folder; without one, that of the user's settings.
+    pub(super) rule: fn(&ToolFolders, Option<&Path>) -> DeletionRule,
+    /// Whether the tool deletes everywhere by the rule of the project in which it is started: then the
+    /// strictest one counts for all.
+    pub(super) everywhere: bool,
+}
+
+/// Which conversations a tool deletes. Without any limit, it deletes none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct DeletionRule {
+    /// The age after which a conversation that does not change is deleted, in milliseconds.
+    pub(super) age: Option<i64>,
+    /// How many conversations of a project stay: the ones that were changed last.
+    pub(super) most: Option<usize>,
+}
+
+/// How many conversations each tool of `live` will delete if it is started within this time from now, of
+/// which there is no copy in the store. Tools that delete none are left out. Without a catalog there is no
+/// store, and each file counts.
+pub fn soon_deleted(
+    live: &LiveSources,
+    catalog: Option<&Catalog>,
+    now: Timestamp,
+    within: Duration,
+) -> Result<BTreeMap<&'static str, usize>, ListError> {
+    let within = i64::try_from(within.as_millis()).unwrap_or(i64::MAX);
+    let then = now.as_millis().saturating_add(within);
+    if let Some(catalog) = catalog {
+        // A list brings the catalog up to date with the logs.
+        catalog.list(&Filter::default(), None, 1)?;
+    }
+    let mut soon = BTreeMap::new();
+    for source in &live.sources {
+        let Some(deletion) = &source.deletion else {
+            continue;
+        };
+        let files = match catalog {
+            Some(catalog) => catalog.tool_files().conversations(source.name)?,
+            None => found_files(source, &live.places),
+        };
+        let number = deleted_by(deletion, &live.places, &files, then);
+        if number > 0 {
+            soon.insert(source.name, number);
+        }
+    }
+    Ok(soon)
+}
+
+impl Source {
+    /// For how many days the tool keeps a conversation that does not change, by the user's settings; none
+    /// if it deletes none by its age.
+    pub fn days_kept(&self, places: &ToolFolders) -> Option<usize> {
+        let rule = (self.deletion.as_ref()?.rule)(places, None);
+        usize::try_from(rule.age? / DAY).ok()
+    }
+}
+
+/// The conversations of a tool as far as they are known before one is read.
+fn found_files(source: &Source, places: &ToolFolders) -> Vec<ConversationFile> {
+    let found = source.find(places).found.into_iter();
+    let files = found.map(|found| ConversationFile {
+        path: found.path.to_string_lossy().into_owned(),
+        cwd: String::new(),
+        changed: found.modified.as_millis(),
+        is_only: true,
+    });
+    files.collect()
+}
+
+/// How many of these conversations a tool has deleted at this time, in milliseconds, that are nowhere else.
+fn deleted_by(
+    deletion: &ToolDeletion,
+    places: &ToolFolders,
+    files: &[ConversationFile],
+    then: i64,
+) -> usize {
+    let projects: BTreeSet<&str> = files.iter().map(|file| file.cwd.as_str()).collect();
+    let rules = projects.into_iter().map(|project| {
+        let folder = Path::new(project);
+        let folder = folder.is_absolute().then_some(folder);
+        (project, (deletion.rule)(places, folder))
+    });
+    let rules: HashMap<&str, DeletionRule> = rules.collect();
+    let users = (deletion.rule)(places, None);
+    let strictest = rules.values().chain([&users]).filter_map(|rule| rule.age);
+    let strictest = strictest.min().filter(|_| deletion.everywhere);
+    // The conversations that were changed last come first.
+    let mut newer: HashMap<Option<&Path>, usize> = HashMap::new();
+    let is_deleted = files.iter().filter(|file| {
+        let rule = rules[file.cwd.as_str()];
+        let before = newer.entry(Path::new(&file.path).parent()).or_default();
+        *before += 1;
+        let is_old = |age| file.changed.saturating_add(age) < then;
+        let is_old = strictest.or(rule.age).is_some_and(is_old);
+        (is_old || rule.most.is_some_and(|most| *before > most)) && file.is_only
+    });
+    is_deleted.count()
+}
+
+/// The settings of a tool in files of JSON, in which comments may be.
+#[derive(Debug)]
+pub(super) struct ToolSettings {
+    /// The values of the files that are there, the most important first; none of a file that is broken.
+    layers: Vec<Option<Value>>,
+}
+
+impl ToolSettings {
+    /// Reads these files, the most important first.
+    pub(super) fn read(paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        let texts = paths.into_iter().map(fs::read_to_string);
+        let layers = texts.filter_map(|text| match text {
+            Ok(text) if text.trim().is_empty() => None,
+            Ok(text) => Some(parse_to_serde_value(&text, &ParseOptions::default()).ok()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(_) => Some(None),
+        });
+        Self {
+            layers: layers.collect(),
+        }
+    }
+
+    /// Whether one of the files cannot be read: tools that delete by settings which they cannot know
+    /// delete nothing.
+    pub(super) fn are_broken(&self) -> bool {
+        self.layers.iter().any(Option::is_none)
+    }
+
+    /// The value at a pointer, such as `/general/sessionRetention`, in the most important file that has
+    /// it.
+    pub(super) fn value(&self, pointer: &str) -> Option<&Value> {
+        let mut layers = self.layers.iter().flatten();
+        layers.find_map(|layer| layer.pointer(pointer))
+    }
+}
+
+/// The integer of a key in a table of a file in TOML.
+pub(super) fn toml_integer(text: &str, table: &str, key: &str) -> Option<i64> {
+    let mut inside = String::new();
+    let mut found = None;
+    for line in text.lines().map(str::trim) {
+        if let Some(header) = line.strip_prefix('[') {
+            header.split(']').next()?.trim().clone_into(&mut inside);
+        } else if let Some((name, value)) = line.split_once('=') {
+            let whole = match inside.as_str() {
+                "" => name.trim().to_owned(),
+                inside => format!("{inside}.{}", name.trim()),
+            };
+            if whole == format!("{table}.{key}") {
+                let value = value.split('#').next()?.trim().replace('_', "");
+                found = value.parse().ok();
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str, cwd: &str, days: i64, is_only: bool) -> ConversationFile {
+        ConversationFile {
+            path: path.to_owned(),
+            cwd: cwd.to_owned(),
+            changed: -days * DAY,
+            is_only,
+        }
+    }
+
+    fn number(everywhere: bool, files: &[ConversationFile]) -> usize {
+        let rule = |_: &ToolFolders, project: Option<&Path>| match project {
+            Some(project) if project.ends_with("short") => DeletionRule {
+                age: Some(5 * DAY),
+                most: None,
+            },
+            Some(project) if project.ends_with("few") => DeletionRule {
+                age: None,
+                most: Some(2),
+            },
+            _ => DeletionRule {
+                age: Some(30 * DAY),
+                most: None,
+            },
+        };
+        let deletion = ToolDeletion { rule, everywhere };
+        deleted_by(&deletion, &ToolFolders::default(), files, 7 * DAY)
+    }
+
+    #[test]
+    fn a_conversation_is_deleted_by_its_age() {
+        for (days, is_deleted) in [(0, 0), (22, 0), (23, 0), (24, 1), (40, 1)] {
+            let files = [file("/a/1", "/home/ada", days, true)];
+            assert_eq!(number(false, &files), is_deleted, "{days}");
+        }
+        let kept = [file("/a/1", "/home/ada", 40, false)];
+        assert_eq!(number(false, &kept), 0);
+    }
+
+    #[test]
+    fn the_strictest_project_counts_where_the_tool_deletes_everywhere() {
+        let files = [
+            file("/a/1", "/srv/short", 0, true),
+            file("/a/2", "/home/ada", 10, true),
+        ];
+        assert_eq!(number(false, &files), 1);
+        assert_eq!(number(true, &files), 2);
+    }
+
+    #[test]
+    fn a_limit_of_the_number_keeps_the_newest_of_a_project() {
+        let files = [
+            file("/few/chats/1", "/srv/few", 0, true),
+            file("/few/chats/2", "/srv/few", 1, false),
+            file("/few/chats/3", "/srv/few", 2, true),
+            file("/few/chats/4", "/srv/few", 3, false),
+            file("/other/chats/5", "/home/ada", 3, true),
+        ];
+        assert_eq!(number(false, &files), 1, "the third one");
+    }
+
+    #[test]
+    fn an_integer_is_found_in_toml() {
+        for (text, value) in [
+            ("", None),
+            ("[storage]\ncleanup_ttl_days = 9 # a while", Some(9)),
+            (
+                "[ storage ]\n other = 1\n cleanup_ttl_days=1_000",
+                Some(1000),
+            ),
+            ("storage.cleanup_ttl_days = 3", Some(3)),
+            ("[storage.deeper]\ncleanup_ttl_days = 9", None),
+            ("[storage]\n[other]\ncleanup_ttl_days = 9", None),
+            ("[storage]\ncleanup_ttl_days = \"9\"", None),
+        ] {
+            assert_eq!(
+                toml_integer(text, "storage", "cleanup_ttl_days"),
+                value,
+                "{text:?}"
+            );
+        }
+    }
+}

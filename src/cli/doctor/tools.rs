@@ -1,0 +1,73 @@
+//! The conversations of other tools: which of them will be deleted by their tool.
+
+use crate::cli::exit::Failure;
+use crate::cli::global::Global;
+use crate::cli::sessions::context::{CommandContext, unread};
+use crate::cli::sources::{self, SoonDeleted};
+use crate::cli::store_path;
+use crate::cli::term::count;
+use rejoin::store::{Store, place};
+use rejoin::sys::Sys;
+
+use super::finding::Finding;
+
+/// The name of the check.
+const CHECK: &str = "conversations";
+
+/// The findings; none if no other tool was used here, or none is listed.
+pub(super) fn check(global: &Global) -> Vec<Finding> {
+    match find(global) {
+        Ok(None) => Vec::new(),
+        Ok(Some(soon)) if soon.is_empty() => vec![Finding::ok(
+            CHECK,
+            "no other tool will delete one in the next 7 days that has no copy here",
+        )],
+        Ok(Some(soon)) => soon.iter().map(finding).collect(),
+        Err(failure) => vec![Finding::warning(
+            CHECK,
+            failure.message(),
+            "make their files readable",
+        )],
+    }
+}
+
+/// What will be deleted soon; none if there is nothing to look at. A store is not created for it.
+fn find(global: &Global) -> Result<Option<Vec<SoonDeleted>>, Failure> {
+    let live = sources::usual(global)?.filter(|live| live.are_there());
+    let (root, sys) = (store_path::root(global)?, Sys::real());
+    // Which of them have a copy in a database, the list does not know.
+    let Some(live) = live.filter(|_| !place::is_address(&root)) else {
+        return Ok(None);
+    };
+    let now = sys.clock.now();
+    let soon = if matches!(Store::is_at(&root, &sys), Ok(true)) {
+        let mut context = CommandContext::open(global, &root, sys)?;
+        context.live = Some(live.clone());
+        let catalog = context.tools()?.map(|tools| &tools.catalog);
+        sources::soon_deleted(&live, catalog, now)
+    } else {
+        sources::soon_deleted(&live, None, now)
+    };
+    soon.map(Some).map_err(|error| unread(&error))
+}
+
+fn finding(soon: &SoonDeleted) -> Finding {
+    let SoonDeleted {
+        source,
+        tool,
+        number,
+    } = soon;
+    let days = sources::places().and_then(|places| source.days_kept(&places));
+    let rule = days.map_or(String::new(), |days| {
+        format!(", since it keeps them for {}", count(days, "day"))
+    });
+    let name = source.name;
+    Finding::warning(
+        CHECK,
+        format!(
+            "{tool} will delete {} in the next 7 days, when it is started{rule}",
+            count(*number, "conversation")
+        ),
+        format!("`rejoin import {name}` copies them; `rejoin setup import` copies new ones, too"),
+    )
+}
