@@ -155,6 +155,22 @@ fn the_readme_has_both_commands_of_a_newcomer_and_ci_runs_them() {
     }
 }
 
+/// Who has never heard of the program reads README to its end only if it is short.
+#[test]
+fn the_readme_is_short() {
+    let files = tracked_files();
+    let readme = files.iter().find(|file| file.path == "README.md");
+    let words = readme
+        .expect("it is tracked")
+        .text
+        .split_whitespace()
+        .count();
+    assert!(
+        words <= 1300,
+        "{words} words: move what is not for everybody into `docs`"
+    );
+}
+
 /// The commands of the documents, run by a shell in a folder of their own.
 #[cfg(unix)]
 mod run {
