@@ -7,6 +7,14 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 const here = (path) => new URL(path, import.meta.url).pathname;
 const target = ["chrome111", "firefox114", "safari16.4"];
 
+/** The names of agents for people, by all their names: as the program has them, the first agent of a name wins. */
+const names = {};
+for (const agent of JSON.parse(await readFile(here("../crates/rejoin-core/src/engine/agents.json"), "utf8"))) {
+  const packages = [agent.npx, agent.uvx].filter(Boolean).map((name) => name.split("/").pop()).filter((name) => name !== "cli");
+  const all = [agent.id, agent.name, agent.command, ...(agent.plain ?? []), ...(agent.names ?? []), ...packages];
+  for (const name of all.filter(Boolean)) names[name.toLowerCase()] ??= agent.name;
+}
+
 const bundle = async (entry) => {
   const { outputFiles } = await build({
     entryPoints: [here(entry)],
@@ -18,6 +26,7 @@ const bundle = async (entry) => {
     // Browsers know international host names.
     alias: { "punycode.js": here("src/punycode.ts") },
     legalComments: "none",
+    define: { AGENT_NAMES: JSON.stringify(names) },
     write: false,
   });
   // In a script, a comment of HTML may only begin in a string or a pattern, where an escape is the same.

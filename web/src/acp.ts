@@ -68,23 +68,12 @@ export function blocks(value: unknown): Json[] {
   return Array.isArray(value) ? list(value) : value ? [object(value)] : [];
 }
 
-/** What people call agents that have another name in the protocol. */
-const PRODUCTS: Record<string, string> = {
-  "claude-agent-acp": "Claude Code",
-  "claude-code": "Claude Code",
-  "codex-acp": "Codex",
-  codex: "Codex",
-  "gemini-cli": "Gemini CLI",
-  goose: "Goose",
-  "kimi-cli": "Kimi CLI",
-  opencode: "OpenCode",
-  "pi-acp": "pi",
-  "qwen-code": "Qwen Code",
-};
+/** The names of agents for people, by their other names in lower case; the build takes them from the program's list. */
+declare const AGENT_NAMES: Record<string, string>;
 
 /** An agent's name for people. */
 export function product(name: string): string {
-  return PRODUCTS[name.replace(/^@[^/]+\//, "")] ?? name;
+  return AGENT_NAMES[name.toLowerCase()] ?? name;
 }
 
 export function session(value: Json): Session {

@@ -104,6 +104,15 @@ mod tests {
     }
 
     #[test]
+    fn pages_have_the_names_of_agents_that_lists_have() {
+        for known in crate::engine::known::known() {
+            let name = format!("\"{}\"", known.name);
+            let is_there = PAGE.contains(&name) && STATS.contains(&name);
+            assert!(is_there, "{name}: build `web` again");
+        }
+    }
+
+    #[test]
     fn data_ends_no_element() {
         assert_eq!(
             data(r#"{"a":"</script><!--"}"#),
