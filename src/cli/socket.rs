@@ -12,15 +12,14 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use rejoin::json::{string_member, text_member};
-use rejoin::record::RewindTarget;
 use rejoin::record::header::Implementation;
 use rejoin::server::control::{
-    ALIVE, ANSWER, CONNECT, Connect, Connected, PROCESSES, ProcessDescription, STOP, StopRequest,
-    Stopped,
+    ALIVE, ANSWER, CONNECT, Connect, Connected, DescribedClient, PROCESSES, ProcessDescription,
+    STOP, StopRequest, Stopped,
 };
 use rejoin::session::Refusal;
 use rejoin::session::link::message::{self as link, ATTACH, Attach, PASS, PROTOCOL, Passed, text};
-use rejoin::store::{Holder, Store};
+use rejoin::store::{Holder, Store, StoreError};
 use rejoin::sys::socket::{Closer, Stream};
 use rejoin::sys::{SessionId, boot};
 use rejoin::transport::message::request_line;
@@ -280,12 +279,13 @@ pub(super) fn greet(
     })
 }
 
-/// Has the process that has a session open let it go on from an earlier place.
-pub(super) fn rewind(
+/// Has the process with this socket change a session that it has open, as a client of it would. Fails if
+/// the process cannot be reached; the answer says whether it has refused.
+pub(super) fn pass(
     store: &Store,
     socket: &str,
     id: &SessionId,
-    target: RewindTarget,
+    request: &Passed,
 ) -> io::Result<Result<(), Refusal>> {
     let client = Implementation {
         name: rejoin::NAME.to_owned(),
@@ -303,12 +303,34 @@ pub(super) fn rewind(
     };
     let stream = store.connect_to(socket)?;
     let (stream, _) = ask_within::<Value>(ANSWER, stream, ATTACH, &text(&attach))?;
-    let rewind = Passed::Rewind {
-        target,
-        client: Some(rejoin::NAME.to_owned()),
-    };
-    let (_, answer) = ask_within::<link::Answer>(STOPPED, stream, PASS, &text(&rewind))?;
+    let (_, answer) = ask_within::<link::Answer>(STOPPED, stream, PASS, &text(request))?;
     Ok(answer.map(drop))
+}
+
+/// The failure because a session is in use. A process may have the session without a client.
+pub(super) fn in_use(store: &Store, error: StoreError) -> Failure {
+    let StoreError::InUse {
+        holder: Some(holder),
+        id,
+    } = &error
+    else {
+        return error.into();
+    };
+    let Some(socket) = holder.local_socket() else {
+        return error.into();
+    };
+    let described = describe(store, [socket], |_| is_held_by(store, id, holder)).remove(socket);
+    let has_it = |client: &DescribedClient| client.sessions.iter().any(|has| has == id.as_str());
+    match described {
+        Some(Ok(process)) if !process.clients.iter().any(has_it) => {
+            let text = format!(
+                "process {} keeps session {id}, without a client",
+                process.pid
+            );
+            Failure::with_code(IN_USE, text).hint(format!("`rejoin stop {id}` ends that"))
+        }
+        _ => error.into(),
+    }
 }
 
 /// Sends a request on a connection on which nothing else is under way, and waits so long for its

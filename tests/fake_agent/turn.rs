@@ -406,15 +406,18 @@ impl<'a> Turn<'a> {
         ));
     }
 
-    /// Asks for permission, and returns what was answered.
+    /// Asks for permission, and returns what was answered. Options behind ` with ` are offered
+    /// beside yes and no.
     fn ask(&mut self, call: &str) -> String {
+        let (call, more) = call.split_once(" with ").unwrap_or((call, ""));
         let call = match call {
             "" => r#"{"toolCallId":"asked","title":"Shall I?"}"#,
             call => call,
         };
-        let options = concat!(
-            r#"[{"optionId":"yes","name":"Yes","kind":"allow_once"},"#,
-            r#"{"optionId":"no","name":"No","kind":"reject_once"}]"#
+        let comma = if more.is_empty() { "" } else { "," };
+        let options = format!(
+            r#"[{{"optionId":"yes","name":"Yes","kind":"allow_once"}}{comma}{more},{}]"#,
+            r#"{"optionId":"no","name":"No","kind":"reject_once"}"#
         );
         let session = self.session;
         let params = if self.agent.is_native() {

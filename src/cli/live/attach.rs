@@ -23,7 +23,7 @@ pub(in crate::cli) struct Args {
     /// Only look on: be asked for no permission. Always so in a terminal without `--answer`.
     #[arg(long)]
     observe: bool,
-    /// In a terminal, answer requests for permission with `y` or `n`.
+    /// In a terminal, answer requests for permission: with `y` or `n`, or the number of an answer.
     #[arg(long, conflicts_with = "observe")]
     answer: bool,
 }
@@ -37,7 +37,7 @@ pub(in crate::cli) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
         return output.finish();
     }
     if args.answer {
-        let why = "permission can be given with `y` and `n` only in a terminal";
+        let why = "permission can be given only in a terminal";
         return Err(Failure::usage(why).hint("leave out `--answer`: an ACP client is asked itself"));
     }
     pipe(&context, &id, args.observe)

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::cli::exit::Failure;
 use crate::cli::sessions::context::CommandContext;
 use crate::cli::sessions::show::painter::ConversationPainter;
-use crate::cli::term::{ACTIVE, FAINT, Output, StyledLine, WAITING, answers};
+use crate::cli::term::{ACTIVE, FAINT, Output, StyledLine, WAITING, answers, count, wrapped};
 use rejoin::export::parts::{self, ConversationPart, NO_END, PartOptions, PartStart};
 use rejoin::record::ActivityState;
 use rejoin::store::StoreError;
@@ -24,6 +24,10 @@ const TICK: Duration = Duration::from_secs(2);
 const STEADY: Duration = Duration::from_millis(50);
 /// How much of the time may be spent on reading a long log.
 const PART: u32 = 4;
+/// How many turns are shown at first, the last ones.
+const TURNS: u64 = 10;
+/// How many lines a question takes at most.
+const QUESTION: usize = 6;
 /// How many rows a terminal has if it does not say.
 const ROWS: usize = 24;
 
@@ -59,6 +63,8 @@ struct LiveView<'a, 'o> {
     shown: Vec<String>,
     /// The agent's requests for permission.
     asked: Vec<AskedPermission>,
+    /// Whether they are answered here.
+    does_answer: bool,
 }
 
 /// Shows a session until the user ends it. With `answers`, asks for permissions.
@@ -85,7 +91,7 @@ pub(super) fn run(
         permission::watch(context.store.clone(), id.clone(), changes.clone());
         read_answers(changes);
     }
-    let mut view = LiveView::new(context, id, output);
+    let mut view = LiveView::new(context, id, does_answer, output);
     view.first()?;
     view.follow(&changed)
 }
@@ -98,7 +104,12 @@ fn read_answers(changes: Sender<ViewChange>) {
 }
 
 impl<'a, 'o> LiveView<'a, 'o> {
-    fn new(context: &'a CommandContext<'a>, id: &'a SessionId, output: &'o mut Output) -> Self {
+    fn new(
+        context: &'a CommandContext<'a>,
+        id: &'a SessionId,
+        does_answer: bool,
+        output: &'o mut Output,
+    ) -> Self {
         Self {
             context,
             id,
@@ -106,6 +117,7 @@ impl<'a, 'o> LiveView<'a, 'o> {
             last: PartStart::default(),
             shown: Vec::new(),
             asked: Vec::new(),
+            does_answer,
         }
     }
 
@@ -142,13 +154,12 @@ impl<'a, 'o> LiveView<'a, 'o> {
                 // The terminal has shown it, and is on the next row.
                 self.shown.push(line.clone());
                 let answer = line.trim().to_lowercase();
-                let allow = match answer.as_str() {
-                    "y" | "yes" => true,
-                    "n" | "no" => false,
-                    _ => return,
-                };
-                if !self.asked.is_empty() {
-                    self.asked.remove(0).answer(allow);
+                if self
+                    .asked
+                    .first()
+                    .is_some_and(|asked| asked.answer(&answer))
+                {
+                    self.asked.remove(0);
                 }
             }
         }
@@ -162,11 +173,17 @@ impl<'a, 'o> LiveView<'a, 'o> {
         let is_running = self.state() != Some(ActivityState::Idle) && self.is_open();
         let mut painter = ConversationPainter::new(&look);
         let (mut from, mut lines) = (0, Vec::<String>::new());
+        let mut is_first = all;
         let output = &mut *self.output;
         let mut visit = |part: ConversationPart<'_>| {
             match &part {
                 ConversationPart::Ended(NO_END) if is_running => return Ok(()),
-                ConversationPart::Turn(..) => {
+                ConversationPart::Turn(number, _) => {
+                    if std::mem::take(&mut is_first) && *number > 1 {
+                        let earlier = count((number - 1) as usize, "earlier turn");
+                        let text = format!("… {earlier}: `rejoin show` has all");
+                        lines.extend([String::new(), look.paint(FAINT, &text)]);
+                    }
                     while lines.pop_if(|line| line.is_empty()).is_some() {}
                     from = lines.len();
                     if all {
@@ -190,7 +207,8 @@ impl<'a, 'o> LiveView<'a, 'o> {
             }
             Ok::<(), ViewEnd>(())
         };
-        let choice = PartOptions::default();
+        let mut choice = PartOptions::default();
+        choice.options.last = all.then_some(TURNS);
         let read = if all {
             parts::read(&mut reader, choice, &mut visit)
         } else {
@@ -206,7 +224,7 @@ impl<'a, 'o> LiveView<'a, 'o> {
     fn show(&mut self, painted: Painted) -> Result<(), Failure> {
         let mut lines = painted.lines;
         lines.push(String::new());
-        lines.push(self.status());
+        lines.extend(self.status());
         let same = self.shown.iter().zip(&lines);
         let same = same.take_while(|(shown, line)| shown == line).count();
         if same == lines.len() && same == self.shown.len() {
@@ -230,23 +248,43 @@ impl<'a, 'o> LiveView<'a, 'o> {
         Ok(())
     }
 
-    /// The last line: what the session is doing, or what the agent asks for.
-    fn status(&self) -> String {
+    /// The last lines: what the session is doing, or what the agent asks for.
+    fn status(&self) -> Vec<String> {
         let look = self.output.look();
         if let Some(asked) = self.asked.first() {
-            let text = format!("{}  [y] {}  [n] {}", asked.title, asked.yes, asked.no);
-            return look.paint(WAITING, &cut(&text, look.width));
+            let mut lines = wrapped(&asked.question(), look.width.saturating_sub(1));
+            if lines.len() > QUESTION {
+                lines.truncate(QUESTION);
+                lines[QUESTION - 1] += " …";
+            }
+            let answers = asked.answers().into_iter();
+            lines.extend(answers.map(|(key, name)| format!("  {key}  {name}")));
+            lines.push("Type one of these, then Enter:".to_owned());
+            let painted = lines
+                .iter()
+                .map(|line| look.paint(WAITING, &cut(line, look.width)));
+            return painted.collect();
         }
+        let how = match self.context.short(&[]) {
+            Ok(short) if !self.does_answer => {
+                let id = short.id(self.id);
+                let text =
+                    format!("waiting for an answer; `rejoin attach {id} --answer` gives one");
+                self.context.global.with_store(&text)
+            }
+            _ => "waiting for an answer".to_owned(),
+        };
         let (style, text) = match self.state() {
             _ if !self.is_open() => (
                 FAINT,
                 "no process has the session open: load it in your client",
             ),
             Some(ActivityState::Running) => (ACTIVE, "running; Ctrl-C leaves, and it goes on"),
-            Some(ActivityState::RequiresAction) => (WAITING, "waiting for an answer"),
+            Some(ActivityState::RequiresAction) => (WAITING, how.as_str()),
             _ => (FAINT, "idle; Ctrl-C leaves"),
         };
-        look.paint(style, &cut(text, look.width))
+        let lines = wrapped(text, look.width.saturating_sub(1)).into_iter();
+        lines.map(|line| look.paint(style, &line)).collect()
     }
 
     fn is_open(&self) -> bool {
@@ -288,7 +326,7 @@ mod tests {
         let attach = |n: usize| {
             move |context: CommandContext<'_>, output: &mut Output| {
                 let id = &id(n);
-                let mut view = LiveView::new(&context, id, output);
+                let mut view = LiveView::new(&context, id, false, output);
                 view.first()
             }
         };

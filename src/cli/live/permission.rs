@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::cli::term::one_line;
+use rejoin::conversation::PermissionRequest;
 use rejoin::engine::ClientCapabilities;
 use rejoin::json;
 use rejoin::protocol::method::{CANCEL_REQUEST, REQUEST_PERMISSION};
@@ -26,33 +27,80 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// The connection on which requests are answered.
 type Output = Arc<Mutex<Box<dyn Write + Send>>>;
 
-/// A request for permission.
+/// A request for permission that can be answered.
 pub(super) struct AskedPermission {
     /// Its id as JSON text.
     pub(super) id: String,
-    /// The title of the tool call.
-    pub(super) title: String,
-    /// The words for yes and no, from the names of the options.
-    pub(super) yes: String,
-    pub(super) no: String,
-    /// The ids of the options.
-    options: [Option<String>; 2],
+    request: Box<PermissionRequest>,
     output: Output,
 }
 
 impl AskedPermission {
-    /// Answers it.
-    pub(super) fn answer(self, allow: bool) {
-        let [yes, no] = self.options;
-        let option = if allow { yes } else { no };
-        let outcome = match option {
-            Some(option) => json!({ "outcome": "selected", "optionId": option }),
+    /// What is asked: the title of the tool call, and what it would do it to.
+    pub(super) fn question(&self) -> String {
+        let title = self.request.title.as_deref().unwrap_or("Permission?");
+        match self.request.subject.as_deref() {
+            Some(subject) if !title.contains(subject) => one_line(&format!("{title}: {subject}")),
+            _ => one_line(title),
+        }
+    }
+
+    /// The answers to choose from: what the user types for each, and its name. The first of those that
+    /// allow and the first of those that reject are `y` and `n`, and are rather for once than for ever.
+    pub(super) fn answers(&self) -> Vec<(String, String)> {
+        let (yes, no) = (self.of_kind("allow"), self.of_kind("reject"));
+        let mut answers: Vec<_> = self
+            .request
+            .options
+            .iter()
+            .enumerate()
+            .map(|(place, option)| {
+                let key = match Some(place) {
+                    place if place == yes => "y".to_owned(),
+                    place if place == no => "n".to_owned(),
+                    _ => (place + 1).to_string(),
+                };
+                (key, one_line(&option.name))
+            })
+            .collect();
+        if no.is_none() {
+            answers.push(("n".to_owned(), "No".to_owned()));
+        }
+        answers
+    }
+
+    /// The place of the option with this kind.
+    fn of_kind(&self, kind: &str) -> Option<usize> {
+        let options = &self.request.options;
+        let once = format!("{kind}_once");
+        let exact = options.iter().position(|option| option.kind == once);
+        exact.or_else(|| {
+            options
+                .iter()
+                .position(|option| option.kind.starts_with(kind))
+        })
+    }
+
+    /// Answers it as the user has typed; whether that was one of the answers.
+    pub(super) fn answer(&self, typed: &str) -> bool {
+        let key = match typed {
+            "yes" => "y",
+            "no" => "n",
+            typed => typed,
+        };
+        let answers = self.answers();
+        let Some(place) = answers.iter().position(|(known, _)| known == key) else {
+            return false;
+        };
+        let outcome = match self.request.options.get(place) {
+            Some(option) => json!({ "outcome": "selected", "optionId": option.id }),
             None => json!({ "outcome": "cancelled" }),
         };
         let result = json!({ "outcome": outcome }).to_string();
         let line = response_line(&self.id, &Ok(result));
         // A process that has ended asks nothing.
         lock(&self.output).write_all(line.as_bytes()).ok();
+        true
     }
 }
 
@@ -100,9 +148,16 @@ fn read(store: &Store, id: &SessionId, changes: &Sender<ViewChange>) -> io::Resu
         let params = member("params").unwrap_or("{}");
         let change = match json::string_member(&line, "method").as_deref() {
             Some(REQUEST_PERMISSION) => {
-                let Some(id) = member("id") else { continue };
+                let id = member("id").unwrap_or_default();
+                let Some(request) = PermissionRequest::asked(id, params) else {
+                    continue;
+                };
                 open.push(id.to_owned());
-                ViewChange::Asked(asked(id, params, output.clone()))
+                ViewChange::Asked(AskedPermission {
+                    id: id.to_owned(),
+                    request: Box::new(request),
+                    output: output.clone(),
+                })
             }
             Some(CANCEL_REQUEST) => {
                 let id = json::text_member(params, "requestId").unwrap_or_default();
@@ -124,38 +179,3 @@ fn read(store: &Store, id: &SessionId, changes: &Sender<ViewChange>) -> io::Resu
 
 /// The answer to a request that was withdrawn.
 const CANCELLED: &str = r#"{"code":-32800,"message":"Request cancelled"}"#;
-
-/// A request with these parameters.
-fn asked(id: &str, params: &str, output: Output) -> AskedPermission {
-    let params = json::tree(params).unwrap_or_default();
-    let titles = [&params["title"], &params["toolCall"]["title"]];
-    let mut titles = titles.into_iter().filter_map(Value::as_str);
-    let options = params["options"].as_array().cloned().unwrap_or_default();
-    let of_kind = |kind: &str| {
-        let once = format!("{kind}_once");
-        let has = |option: &&Value, exact: bool| {
-            let this = option["kind"].as_str().unwrap_or_default();
-            if exact {
-                this == once
-            } else {
-                this.starts_with(kind)
-            }
-        };
-        let option = options.iter().find(|option| has(option, true));
-        option.or_else(|| options.iter().find(|option| has(option, false)))
-    };
-    let (yes, no) = (of_kind("allow"), of_kind("reject"));
-    let text = |option: Option<&Value>, name: &str| Some(option?[name].as_str()?.to_owned());
-    let named = |option, else_: &str| {
-        let name = text(option, "name");
-        one_line(name.as_deref().unwrap_or(else_))
-    };
-    AskedPermission {
-        id: id.to_owned(),
-        title: one_line(titles.next().unwrap_or("Permission?")),
-        yes: named(yes, "Yes"),
-        no: named(no, "No"),
-        options: [text(yes, "optionId"), text(no, "optionId")],
-        output,
-    }
-}

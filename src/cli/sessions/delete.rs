@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::cli::exit::{Failure, IN_USE};
 use crate::cli::page_file::{name_of, remove_page};
-use crate::cli::socket::stop_session;
+use crate::cli::socket::{in_use, stop_session};
 use crate::cli::term::{Output, confirm, count};
 use rejoin::store::StoreError;
 use rejoin::sys::SessionId;
@@ -64,14 +64,15 @@ fn or_force(failure: Failure, args: &Args) -> Failure {
         // The session was stopped, and opened again since, or cannot be stopped from here.
         failure.hint("close the session there first")
     } else {
-        failure.hint("close the session there first, or add `--force`")
+        failure.hint("add `--force`, which ends that first")
     }
 }
 
 /// Moves a session to the trash.
 pub(super) fn to_trash(context: &CommandContext<'_>, id: &SessionId) -> Result<(), Failure> {
     let before = context.catalog.before_change();
-    if !context.store.trash(id)? {
+    let trashed = context.store.trash(id);
+    if !trashed.map_err(|error| in_use(&context.store, error))? {
         return Err(StoreError::NotFound { id: id.clone() }.into());
     }
     context.catalog.removed(id, before);
@@ -104,7 +105,7 @@ fn forever(context: &CommandContext<'_>, args: &Args, output: &mut Output) -> Re
         context
             .store
             .erase(id)
-            .map_err(|error| or_force(error.into(), args))?;
+            .map_err(|error| or_force(in_use(&context.store, error), args))?;
         remove_page(&name_of(id))?;
         context.catalog.removed(id, before);
         output.say(format!("{name} is removed for good"))

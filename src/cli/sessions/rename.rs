@@ -1,9 +1,12 @@
 //! `rejoin rename`.
 
-use crate::cli::exit::Failure;
+use crate::cli::exit::{Failure, IN_USE};
+use crate::cli::socket;
 use crate::cli::term::Output;
 use rejoin::history::change_metadata;
 use rejoin::record::metadata::MetadataChange;
+use rejoin::session::link::message::Passed;
+use rejoin::store::StoreError;
 
 use super::context::CommandContext;
 use super::id::find;
@@ -27,6 +30,20 @@ pub(super) fn run(
     let change = MetadataChange::title(&args.title.join(" "))
         .ok_or_else(|| Failure::usage("the title has no visible character"))?;
     let id = find(context, &args.id)?;
-    change_metadata(&context.store, Some(&context.catalog), &id, &change)?;
+    let store = &context.store;
+    match change_metadata(store, Some(&context.catalog), &id, &change) {
+        Err(StoreError::InUse {
+            holder: Some(holder),
+            ..
+        }) if holder.local_socket().is_some() => {
+            let socket = holder.local_socket().unwrap_or_default();
+            match socket::pass(store, socket, &id, &Passed::Metadata(change)) {
+                Ok(Ok(())) => {}
+                Ok(Err(refusal)) => return Err(Failure::with_code(IN_USE, refusal.to_string())),
+                Err(error) => return Err(socket::unreachable(&holder, &error.to_string())),
+            }
+        }
+        changed => changed?,
+    }
     output.say(format!("{} is renamed", context.name(&id, output)?))
 }

@@ -7,6 +7,7 @@ use rejoin::NAME;
 use rejoin::history::rewind;
 use rejoin::record::RewindTarget;
 use rejoin::session::Refusal;
+use rejoin::session::link::message::Passed;
 use rejoin::store::{RewindError, StoreError};
 
 use super::context::CommandContext;
@@ -51,7 +52,11 @@ pub(super) fn run(
                 }
                 .into());
             };
-            match socket::rewind(store, socket, &id, target) {
+            let request = Passed::Rewind {
+                target,
+                client: Some(NAME.to_owned()),
+            };
+            match socket::pass(store, socket, &id, &request) {
                 Ok(Ok(())) => {}
                 Ok(Err(Refusal::RewindPointNotFound)) => return Err(no_such_place(args)),
                 Ok(Err(refusal)) => return Err(Failure::with_code(IN_USE, refusal.to_string())),

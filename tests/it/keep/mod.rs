@@ -12,6 +12,7 @@ use crate::support::client::Client;
 use crate::support::command::{command, fails, runs};
 use crate::support::env;
 use crate::support::systems::{FOLDER, ask_to_end, is_running};
+use crate::support::terminal::Terminal;
 use crate::support::wrapped::{self, Wrapped};
 
 /// How long to wait before looking again.
@@ -219,6 +220,85 @@ fn a_turn_outlives_its_client_and_the_next_ones_see_it_once() {
     assert!(no_hosts(&live(store)));
     until(store, |_| !is_running(process));
     stage.agent.gone().expect("its agent has ended, too");
+}
+
+/// Reads what a terminal shows until it has this.
+fn shown_until(terminal: &Terminal, shown: &mut String, text: &str) {
+    while !shown.contains(text) {
+        let more = terminal.read();
+        assert!(!more.is_empty(), "{text}: {shown}");
+        shown.push_str(&String::from_utf8_lossy(&more));
+    }
+}
+
+#[test]
+fn a_terminal_shows_what_is_asked_and_offers_every_answer() {
+    let stage = Stage::new();
+    let store = &stage.store();
+    let mut editor = stage.client(&["--keep"]);
+    let session = editor.session();
+    for turn in 0..11 {
+        let said = editor.prompt(&session, &format!("say turn{turn}"));
+        editor.client.take(said);
+    }
+    let call = json!({ "toolCallId": "a", "title": "List files", "kind": "execute",
+        "rawInput": { "command": "rm -rf /home\u{1b}[2J" } });
+    let always = json!({ "optionId": "always", "name": "Always allow", "kind": "allow_always" });
+    editor.prompt(&session, &format!("ask {call} with {always} ; say done"));
+    editor.permission();
+    let attach = |more: &[&str]| {
+        let terminal = Terminal::new();
+        let mut attach = command(store, &[&["attach", &session], more].concat());
+        attach.env("COLUMNS", "60").env("NO_COLOR", "1");
+        attach.stdin(terminal.open()).stdout(terminal.open());
+        (attach.stderr(terminal.open()).spawn().unwrap(), terminal)
+    };
+    let (mut looking, terminal) = attach(&[]);
+    let mut shown = String::new();
+    shown_until(&terminal, &mut shown, "--answer` gives one");
+    assert!(shown.contains("… 2 earlier turns"), "{shown}");
+    assert!(
+        !shown.contains("turn1\r\n") && shown.contains("turn2\r\n"),
+        "{shown}"
+    );
+    looking.kill().unwrap();
+    looking.wait().unwrap();
+    let (mut answering, terminal) = attach(&["--answer"]);
+    let mut shown = String::new();
+    shown_until(&terminal, &mut shown, "then Enter:");
+    let question = "List files: rm -rf /home [2J\r\n  y  Yes\r\n  2  Always allow\r\n  n  No\r\n";
+    assert!(shown.contains(question), "{shown:?}");
+    terminal.press("7\n2\n");
+    let answered = editor.until("done").concat();
+    assert!(answered.contains("always"), "{answered}");
+    answering.kill().unwrap();
+    answering.wait().unwrap();
+    editor.end();
+    runs(store, &["stop", "--all"]);
+}
+
+#[test]
+fn a_session_that_is_kept_without_a_client_is_renamed_and_not_called_open_in_one() {
+    let stage = Stage::new();
+    let store = &stage.store();
+    let mut editor = stage.client(&["--keep"]);
+    let session = editor.session();
+    editor.prompt(&session, r#"ask {"toolCallId":"a"}"#);
+    editor.permission();
+    // Its client sees the new title.
+    runs(store, &["rename", &session, "Fix", "the", "cache"]);
+    editor
+        .client
+        .until(|message| message["params"]["update"]["title"] == "Fix the cache");
+    fails(store, &["delete", &session], 4, "open in");
+    editor.kill();
+    until(store, |live| live["sessions"][0]["clients"] == json!([]));
+    runs(store, &["rename", "last", "Mend the cache"]);
+    let kept = format!("keeps session {session}, without a client");
+    fails(store, &["delete", &session], 4, &kept);
+    assert_eq!(live(store)["sessions"][0]["title"], "Mend the cache");
+    runs(store, &["delete", "--force", &session]);
+    runs(store, &["stop", "--all"]);
 }
 
 #[test]

@@ -98,12 +98,18 @@ impl PermissionRequest {
             return None;
         }
         let params = json::text_member(payload, "params")?;
-        let is_native = json::text_member(payload, "protocolVersion").is_some();
-        let params = if is_native {
-            json::tree(&v1::permission(params))?
-        } else {
-            json::tree(params)?
-        };
+        let asked = Self::asked(record.id.unwrap_or_default(), params)?;
+        Some(Self {
+            at: record.at.to_owned(),
+            turn,
+            ..asked
+        })
+    }
+
+    /// Reads the parameters of a request with this id, of either version of the protocol, which is at
+    /// no place of a log.
+    pub fn asked(id: &str, params: &str) -> Option<Self> {
+        let params = json::tree(&v1::permission(params))?;
         let call = &params["toolCall"];
         let text = |value: &Value| Some(shortened(value.as_str()?, LONGEST));
         let options = params["options"].as_array().into_iter().flatten();
@@ -116,9 +122,9 @@ impl PermissionRequest {
             }
         };
         Some(Self {
-            id: record.id.unwrap_or_default().to_owned(),
-            at: record.at.to_owned(),
-            turn,
+            id: id.to_owned(),
+            at: String::new(),
+            turn: 0,
             session: text(&params["sessionId"]).unwrap_or_default(),
             call: text(&call["toolCallId"]).unwrap_or_default(),
             title: text(&call["title"]).or_else(|| text(&params["title"])),
