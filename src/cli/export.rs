@@ -49,15 +49,20 @@ enum ExportFormat {
 }
 
 impl ExportFormat {
-    fn of(args: &Args) -> Self {
+    /// The form that the options or the name of the file ask for. Names of other forms are refused.
+    fn of(args: &Args) -> Result<Self, Failure> {
+        if let Some(format) = args.format {
+            return Ok(format);
+        }
         let extension = args.output.as_ref().and_then(|file| file.extension());
-        let named = extension.map(std::ffi::OsStr::to_ascii_lowercase);
-        args.format
-            .unwrap_or(match named.as_deref().and_then(|name| name.to_str()) {
-                Some("html" | "htm") => Self::Html,
-                Some("json") => Self::Json,
-                _ => Self::Md,
-            })
+        let named = extension.map(|name| name.to_string_lossy().to_ascii_lowercase());
+        match named.as_deref() {
+            None | Some("md" | "markdown" | "txt") => Ok(Self::Md),
+            Some("html" | "htm") => Ok(Self::Html),
+            Some("json") => Ok(Self::Json),
+            Some(other) => Err(Failure::usage(format!("there is no export as .{other}"))
+                .hint("`--format md`, `html` or `json` says what is written to such a file")),
+        }
     }
 
     fn format(self) -> Format {
@@ -70,10 +75,10 @@ impl ExportFormat {
 }
 
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
+    let form = ExportFormat::of(args)?;
     let context = CommandContext::of_sources(global, &args.sources)?;
     let mut reader = context.read(&find_readable(&context, &args.id)?)?;
     let tool_branch = context.tool_branch(&reader)?;
-    let form = ExportFormat::of(args);
     let redactor = args.redact.then(Redactor::default);
     let options = Options {
         redact: redactor.as_ref(),

@@ -179,7 +179,15 @@ fn print(context: &CommandContext<'_>, live: &Live, output: &mut Output) -> Resu
     }
     let (look, now) = (output.look().clone(), context.sys.clock.now());
     let short = context.short(&[])?;
-    let heads = ["ID", "Agent", "State", "Clients", "Since", "PID", "Title"];
+    let heads = [
+        "ID",
+        "Agent",
+        "State",
+        "Clients",
+        "Runs since",
+        "PID",
+        "Title",
+    ];
     let rows = live.sessions.iter().map(|session| {
         let summary = &session.listed.summary;
         let process = live.process_of(session);

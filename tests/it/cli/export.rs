@@ -306,6 +306,10 @@ fn a_file_is_the_users_alone_and_its_name_says_the_form() {
     let missing = root.path().join("missing").join("a.md");
     let arguments = ["export", &id, "--output", missing.to_str().unwrap()];
     fails(root.path(), &arguments, 1, "cannot write");
+    let other = root.path().join("a.pdf");
+    let arguments = ["export", &id, "--output", other.to_str().unwrap()];
+    fails(root.path(), &arguments, 2, "there is no export as .pdf");
+    assert!(!other.exists());
 }
 
 #[cfg(unix)]

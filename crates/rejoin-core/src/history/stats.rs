@@ -115,14 +115,18 @@ impl Numbers {
     }
 
     fn as_json(&self) -> Value {
-        let cost = self.cost.iter();
-        let cost = cost.map(|(currency, amount)| json!({ "amount": amount, "currency": currency }));
+        // A sum of amounts has digits that nobody has reported.
+        let rounded = |amount: f64| (amount * 1e9).round() / 1e9;
+        let cost = self
+            .cost
+            .iter()
+            .map(|(currency, amount)| json!({ "amount": rounded(*amount), "currency": currency }));
         json!({
             "sessions": self.sessions,
             "turns": self.turns,
             "tokens": self.tokens,
             "cost": cost.collect::<Vec<_>>(),
-            "computedCost": { "amount": self.computed, "currency": "USD" },
+            "computedCost": { "amount": rounded(self.computed), "currency": "USD" },
             "turnsWithoutCost": self.without_cost,
         })
     }
