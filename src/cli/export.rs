@@ -1,11 +1,12 @@
 //! `rejoin export`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 
 use rejoin::export::{self, Format, Options};
 use rejoin::redact::Redactor;
+use rejoin::store::LogReader;
 
 use super::exit::Failure;
 use super::global::Global;
@@ -72,6 +73,15 @@ impl ExportFormat {
             Self::Json => Format::Json,
         }
     }
+}
+
+/// Writes a conversation as Markdown to a file.
+pub(super) fn write_markdown(reader: &mut LogReader, path: &Path) -> Result<(), Failure> {
+    let mut file = PrivateFile::create(path)?;
+    export::write(reader, Format::Markdown, Options::default(), &mut |text| {
+        file.write(&printable(text))
+    })?;
+    file.finish()
 }
 
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {

@@ -10,7 +10,7 @@ pub(super) const SERVE: &str = "Serve options";
 
 /// What the program is for, below its head line.
 const PURPOSE: &str = "\
-In a terminal, `rejoin list` shows the conversations of the agents on this machine. In an editor, \
+In a terminal, `rejoin` alone is a list of the conversations of the agents on this machine. In an editor, \
 `rejoin wrap -- AGENT` in the place of the agent's command records each conversation before it is \
 shown, so that no crash loses anything; `rejoin setup` changes the settings.";
 

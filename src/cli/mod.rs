@@ -167,13 +167,17 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if completions::are_wanted() {
         return ExitCode::from(completions::complete(arguments));
     }
-    let cli = match parse(&arguments) {
+    let mut cli = match parse(&arguments) {
         Ok(cli) => cli,
         Err(error) => match picker(&error, &arguments) {
             Some(cli) => cli,
             None => return refuse(error, &arguments),
         },
     };
+    // Nobody is served in a terminal.
+    if cli.command.is_none() && is_in_terminal() && !cli.serve.are_given() {
+        cli.command = Some(AnyCommand::Session(SessionsCommand::Pick));
+    }
     // Only options can precede the command.
     let has_options_first = arguments
         .get(1)
@@ -241,6 +245,11 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     ExitCode::from(code)
 }
 
+/// Whether a person uses the command.
+fn is_in_terminal() -> bool {
+    stdin_is_terminal() && Output::standard().is_terminal()
+}
+
 /// Runs a command that prints. Commands that serve leave stdout alone.
 fn printed(run: impl FnOnce(&mut Output) -> Result<(), Failure>) -> Result<(), Failure> {
     let mut output = Output::standard();
@@ -272,7 +281,7 @@ fn picker(error: &clap::Error, arguments: &[OsString]) -> Option<Cli> {
         error.kind(),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand
     );
-    if !lacks_command || !stdin_is_terminal() || !Output::standard().is_terminal() {
+    if !lacks_command || !is_in_terminal() {
         return None;
     }
     let arguments: Vec<_> = arguments.iter().cloned().chain(["pick".into()]).collect();

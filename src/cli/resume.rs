@@ -39,7 +39,7 @@ pub(super) struct Args {
 }
 
 /// How a session goes on in a terminal.
-struct Resumption {
+pub(super) struct Resumption {
     session: SessionId,
     /// The session of the tool, as the tool knows it.
     own: AgentSessionId,
@@ -59,16 +59,10 @@ impl Resumption {
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let context = CommandContext::of_sources(global, &args.sources)?;
     let id = find_readable(&context, &args.id)?;
-    let found = resumption(&context, id)?;
     if args.exec {
-        if let Some(why) = open_elsewhere(&context, &found.session) {
-            return Err(why);
-        }
-        if let Some(why) = obstacle(&found) {
-            return Err(why);
-        }
-        return start(global, &found);
+        return start(global, &runnable(&context, id)?);
     }
+    let found = resumption(&context, id)?;
     if args.json {
         output.json(&json!({
             "sessionId": found.session.as_str(),
@@ -84,6 +78,15 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         note(global, why.message(), why.next());
     }
     Ok(())
+}
+
+/// How this session goes on, if that can be done here and now.
+pub(super) fn runnable(context: &CommandContext<'_>, id: SessionId) -> Result<Resumption, Failure> {
+    let found = resumption(context, id)?;
+    match open_elsewhere(context, &found.session).or_else(|| obstacle(&found)) {
+        Some(why) => Err(why),
+        None => Ok(found),
+    }
 }
 
 /// How this session goes on.
@@ -159,7 +162,7 @@ fn obstacle(found: &Resumption) -> Option<Failure> {
 }
 
 /// Runs the command in the place of this process where the system can do so.
-fn start(global: &Global, found: &Resumption) -> Result<(), Failure> {
+pub(super) fn start(global: &Global, found: &Resumption) -> Result<(), Failure> {
     let Some((name, arguments)) = found.command.split_first() else {
         return Ok(());
     };

@@ -42,10 +42,16 @@ pub(in crate::cli) struct OtherTools {
 }
 
 impl OtherTools {
-    fn scan(store: &Store, live: Arc<LiveSources>) -> Result<Self, ListError> {
+    /// The conversations as far as the index has them.
+    pub(super) fn unscanned(store: &Store, live: Arc<LiveSources>) -> Self {
         let catalog = Catalog::with_tools(store.clone(), Some(live.clone()));
-        live.scan(store, &catalog)?;
-        Ok(Self { catalog, live })
+        Self { catalog, live }
+    }
+
+    fn scan(store: &Store, live: Arc<LiveSources>) -> Result<Self, ListError> {
+        let tools = Self::unscanned(store, live);
+        tools.live.scan(store, &tools.catalog)?;
+        Ok(tools)
     }
 
     /// The log that an import of this conversation would write.

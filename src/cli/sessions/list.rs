@@ -13,7 +13,7 @@ use crate::cli::term::{ACTIVE, FAINT, Look, Output, WAITING, count, one_line};
 use crate::cli::values::number;
 use rejoin::engine::known::{all_names, title};
 use rejoin::history::last_used;
-use rejoin::index::{Archived, Filter, Listed, TOOL_BRANCH, ToolBranch};
+use rejoin::index::{Archived, Filter, ListError, Listed, SessionPage, TOOL_BRANCH, ToolBranch};
 use rejoin::record::{ActivityState, AgentSessionId};
 use rejoin::sources::LiveSources;
 use rejoin::sys::{Timestamp, grouped, path};
@@ -153,14 +153,22 @@ pub(in crate::cli) fn read(
     limit: usize,
 ) -> Result<(Vec<Listed>, Option<usize>), Failure> {
     let catalog = context.listed()?;
+    pages(limit, |cursor, most| {
+        context.reading_from(catalog, |catalog| catalog.list(filter, cursor, most))
+    })
+}
+
+/// The first sessions of a list that is read page by page, each from a cursor with at most so many entries;
+/// and how many it has, if that is known.
+pub(super) fn pages(
+    limit: usize,
+    read: impl Fn(Option<&str>, usize) -> Result<SessionPage, ListError>,
+) -> Result<(Vec<Listed>, Option<usize>), Failure> {
     let (mut listed, mut total) = (Vec::new(), None);
-    let mut cursor = None;
+    let mut cursor: Option<String> = None;
     while listed.len() < limit {
         let most = PAGE.min(limit - listed.len());
-        let page = context
-            .reading_from(catalog, |catalog| {
-                catalog.list(filter, cursor.as_deref(), most)
-            })
+        let page = read(cursor.as_deref(), most)
             .map_err(|error| Failure::new(format!("cannot list sessions: {error}")))?;
         listed.extend(page.sessions);
         total = page.total.and_then(|total| usize::try_from(total).ok());

@@ -75,7 +75,7 @@ pub(super) enum SessionsCommand {
     Restore(restore::Args),
     /// List the trash, or empty it.
     Trash(trash::Args),
-    /// Choose a session from a list: what `rejoin sessions` alone does in a terminal.
+    /// Choose a session from a list: what `rejoin` alone does in a terminal.
     #[command(hide = true)]
     Pick,
     /// Let a session go on from an earlier turn, or bring back what that has undone.
@@ -88,6 +88,10 @@ pub(super) enum SessionsCommand {
     #[command(after_help = "Example:\n  rejoin verify --json")]
     Verify(verify::Args),
 }
+
+/// The hint for somebody who has no conversations.
+const FIRST_STEPS: &str = "`rejoin setup` puts rejoin in front of your editor's agents, `rejoin demo` \
+    shows what it does, `rejoin --help` has the rest";
 
 pub(super) fn run(
     global: &Global,
@@ -124,7 +128,14 @@ pub(super) fn run(
             _ => format!("the store would be {place}; name another with --store"),
         };
         match command {
-            SessionsCommand::Pick => Ok(()),
+            SessionsCommand::Pick => {
+                note(
+                    global,
+                    "there are no conversations so far",
+                    Some(FIRST_STEPS),
+                );
+                return Ok(());
+            }
             SessionsCommand::List(args) => list::empty(args.json, output),
             SessionsCommand::Search(args) => list::empty(args.json, output),
             SessionsCommand::Prune(args) => prune::empty(args, output),

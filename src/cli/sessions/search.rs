@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use crate::cli::exit::Failure;
 use crate::cli::sources;
 use crate::cli::term::{
-    FAINT, HIT, Look, Output, STRONG, count, cut, cut_start, note, one_line, width,
+    FAINT, HIT, Look, Output, PLAIN, STRONG, StyledLine, count, cut, cut_start, note, one_line,
+    width,
 };
 use crate::cli::values::{duration, number};
 use rejoin::conversation::Field;
@@ -280,13 +281,17 @@ fn sought(args: &Args) -> Option<Regex> {
         (Some(text), _) => regex::escape(text),
         (_, Some(pattern)) => pattern.clone(),
         _ => {
-            let text = args.text.join(" ");
-            let words = text.split(|c: char| c.is_whitespace() || c == '"');
-            let words = words.filter(|word| !word.is_empty()).map(regex::escape);
-            format!("(?i){}", words.collect::<Vec<_>>().join("|"))
+            return sought_words(&args.text.join(" "));
         }
     };
     Regex::new(&pattern).ok()
+}
+
+/// The pattern of the words of a search, to show them in colour.
+pub(super) fn sought_words(text: &str) -> Option<Regex> {
+    let words = text.split(|c: char| c.is_whitespace() || c == '"');
+    let words = words.filter(|word| !word.is_empty()).map(regex::escape);
+    Regex::new(&format!("(?i){}", words.collect::<Vec<_>>().join("|"))).ok()
 }
 
 /// Prints the hits of each session below its title, for people.
@@ -320,7 +325,7 @@ fn print(
         let only_title = hits.iter().all(repeats);
         for hit in *hits {
             if only_title || !repeats(hit) {
-                output.line(hit_line(hit, sought, &look, now))?;
+                output.line(hit_line(hit, sought, &look, now).text(look.colour))?;
             }
         }
         if output.closed() {
@@ -330,7 +335,13 @@ fn print(
     Ok(())
 }
 
-fn hit_line(hit: &Hit, sought: Option<&Regex>, look: &Look, now: Timestamp) -> String {
+/// A hit on one line, with what was sought in colour.
+pub(super) fn hit_line(
+    hit: &Hit,
+    sought: Option<&Regex>,
+    look: &Look,
+    now: Timestamp,
+) -> StyledLine {
     let kind = match hit.field {
         Field::ToolInput => "tool input",
         Field::ToolOutput => "tool output",
@@ -345,14 +356,15 @@ fn hit_line(hit: &Hit, sought: Option<&Regex>, look: &Look, now: Timestamp) -> S
     let room = look.width.saturating_sub(width(&head));
     let text = one_line(&hit.snippet);
     let text = shown(&text, sought, room);
-    let mut line = look.paint(FAINT, &head);
+    let mut line = StyledLine::new(FAINT, &head);
     let mut end = 0;
     for found in sought.iter().flat_map(|sought| sought.find_iter(&text)) {
-        line += &text[end..found.start()];
-        line += &look.paint(HIT, found.as_str());
+        line.push(PLAIN, &text[end..found.start()]);
+        line.push(HIT, found.as_str());
         end = found.end();
     }
-    line + &text[end..]
+    line.push(PLAIN, &text[end..]);
+    line
 }
 
 /// The part of a text with what was sought, in so many columns.

@@ -26,7 +26,7 @@ which step takes more than a second.
 
 A session is named by its ID or by an ID that its agent gave it, by at least four characters of the \
 beginning or the end of these, as `last`, or by a part of its title. If several sessions have it, \
-they are listed and nothing is done. `rejoin sessions` alone, in a terminal, is a list to choose \
+they are listed and nothing is done. `rejoin` or `rejoin sessions` alone, in a terminal, is a list to choose \
 from; its commands are those for sessions by longer names: `rejoin sessions list` is `rejoin list`.
 
 A length of time is written as `30s`, `12h` or `90d`.

@@ -1,11 +1,21 @@
-//! `rejoin sessions` alone: a list to choose from in a terminal, help elsewhere.
+//! `rejoin` or `rejoin sessions` alone: a list to choose from in a terminal, an agent or help elsewhere.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the files of other tools are no store"
+)]
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+use rejoin::sys::Timestamp;
+use serde_json::json;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use crate::setup::Home;
 use crate::support::command::{command, fails, runs};
 use crate::support::logs::session;
 use crate::support::terminal::Terminal;
@@ -22,14 +32,18 @@ struct Picker {
 
 impl Picker {
     fn start(store: &Path) -> Self {
+        Self::of(command(store, &["sessions"]), 100)
+    }
+
+    /// Starts this command in a terminal of so many columns.
+    fn of(mut picker: Command, columns: u16) -> Self {
         let terminal = Terminal::new();
-        let size = ["cols", "100", "rows", "20"];
+        let size = ["cols", &columns.to_string(), "rows", "20"];
         let size = Command::new("stty")
             .args(size)
             .stdin(terminal.open())
             .status();
         assert!(size.unwrap().success());
-        let mut picker = command(store, &["sessions"]);
         picker.env("PAGER", "cat").env("NO_COLOR", "1");
         picker.stdin(terminal.open()).stdout(terminal.open());
         let child = picker.stderr(terminal.open()).spawn();
@@ -50,6 +64,15 @@ impl Picker {
             }
             assert!(self.read(), "no {text:?} in {:?}", self.printed);
         }
+    }
+
+    /// Reads what is printed until all of these have come, in any order.
+    #[track_caller]
+    fn expect_all(&mut self, texts: &[&str]) {
+        while !texts.iter().all(|text| self.printed.contains(text)) {
+            assert!(self.read(), "not all of {texts:?} in {:?}", self.printed);
+        }
+        self.printed.clear();
     }
 
     fn read(&mut self) -> bool {
@@ -77,12 +100,12 @@ fn a_session_is_found_shown_copied_and_deleted() {
     let id = session(root.path(), "Fix the Redis timeout");
     session(root.path(), "Write docs");
     let mut picker = Picker::start(root.path());
-    picker.expect("2 of 2");
-    picker.expect("Fix the Redis timeout");
-    // The preview of the first one.
-    picker.expect("You");
+    // The last one is in the preview of the first session.
+    picker.expect_all(&["Fix the Redis timeout", "2 conversations of 1 agent", "You"]);
     picker.press("/redis");
     picker.expect("1 of 2");
+    // The preview has the place of the word.
+    picker.expect("  prompt  ");
     picker.press("\r");
     picker.expect(GIVEN_BACK);
     picker.expect(&id);
@@ -107,7 +130,7 @@ fn a_signal_gives_the_terminal_back() {
     session(root.path(), "hello");
     for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
         let mut picker = Picker::start(root.path());
-        picker.expect("1 of 1");
+        picker.expect("1 conversation of 1 agent");
         let pid = Pid::from_child(&picker.child);
         kill_process(pid, signal).unwrap();
         picker.ends();
@@ -119,7 +142,7 @@ fn it_ends_when_its_terminal_is_gone() {
     let root = TempDir::new().unwrap();
     session(root.path(), "hello");
     let mut picker = Picker::start(root.path());
-    picker.expect("1 of 1");
+    picker.expect("1 conversation of 1 agent");
     let Picker {
         terminal,
         mut child,
@@ -137,4 +160,119 @@ fn elsewhere_there_is_help() {
     let mut piped = command(root.path(), &["sessions"]);
     let output = piped.stdin(Stdio::null()).output().unwrap();
     assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn rejoin_alone_is_the_list_in_terminals_of_any_width() {
+    let root = TempDir::new().unwrap();
+    session(root.path(), "Fix the Redis timeout");
+    session(root.path(), "Write docs");
+    let folder = TempDir::new().unwrap();
+    for columns in [60, 100, 160] {
+        let mut alone = command(root.path(), &[]);
+        alone.current_dir(folder.path());
+        let mut picker = Picker::of(alone, columns);
+        picker.expect_all(&["> Write docs", "2 conversations of 1 agent"]);
+        picker.press("?");
+        picker.expect("go on with it in its own tool");
+        picker.expect("any key: back to the list");
+        picker.press("x");
+        picker.expect("? keys");
+        picker.press(&format!("jn\u{15}Wide {columns}\r"));
+        picker.expect("It is renamed.");
+        picker.press("e");
+        picker.expect("Written to conversation-");
+        picker.press("r");
+        picker.expect("is not known");
+        picker.press("a");
+        picker.expect("no process has it open");
+        picker.press("q");
+        picker.ends();
+        let listed = runs(root.path(), &["list"]);
+        assert!(listed.contains(&format!("Wide {columns}")), "{listed}");
+    }
+    let exported = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(exported, 1, "one file of the same conversation");
+}
+
+/// A conversation of Claude Code that was changed so many days ago.
+fn conversation(home: &Home, number: u8, cwd: &str, title: &str, days: u32) {
+    let folder = home.path(".claude/projects/p");
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join(format!(
+        "00000000-0000-4000-8000-0000000000{number:02}.jsonl"
+    ));
+    let at = Timestamp::of_system(SystemTime::now() - days * DAY);
+    let prompt = json!({"type": "user", "uuid": "1", "parentUuid": null, "cwd": cwd,
+        "timestamp": at.to_string(), "message": {"role": "user", "content": title}});
+    std::fs::write(&path, format!("{prompt}\n")).unwrap();
+    let file = std::fs::File::options().append(true).open(&path).unwrap();
+    file.set_modified(SystemTime::now() - days * DAY).unwrap();
+}
+
+const DAY: Duration = Duration::from_hours(24);
+
+#[test]
+fn a_conversation_that_its_tool_will_delete_is_kept_by_a_key() {
+    let home = Home::new();
+    let project = home.path("project");
+    std::fs::create_dir_all(project.join(".git")).unwrap();
+    std::fs::create_dir(project.join("part")).unwrap();
+    let part = project.join("part");
+    conversation(&home, 1, "/srv", "Somewhere else", 1);
+    conversation(&home, 2, part.to_str().unwrap(), "About to go", 28);
+    for columns in [60, 100, 160] {
+        let mut alone = home.command(&[]);
+        alone.current_dir(&project);
+        let mut picker = Picker::of(alone, columns);
+        picker.expect_all(&[
+            "> About to go",
+            "1 in this project, first",
+            "Claude Agent will delete 1 conversation",
+        ]);
+        if columns == 160 {
+            picker.press("d");
+            picker.expect("claude-code keeps it");
+            picker.press("i");
+            picker.expect("A copy is in the store");
+            picker.press("d");
+            picker.expect("to the trash?");
+            picker.press("n");
+        }
+        picker.press("q");
+        picker.ends();
+    }
+    let listed = home.runs(&["list"]);
+    assert!(
+        listed.contains("About to go") && !listed.contains("Somewhere"),
+        "{listed}"
+    );
+    let mut alone = home.command(&[]);
+    alone.current_dir(&project);
+    let mut picker = Picker::of(alone, 100);
+    picker.expect("1 in this project, first");
+    picker.press("q");
+    assert!(
+        !picker.printed.contains("will delete"),
+        "{}",
+        picker.printed
+    );
+    picker.ends();
+}
+
+#[test]
+fn without_conversations_it_says_how_to_begin() {
+    let home = Home::new();
+    let mut picker = Picker::of(home.command(&[]), 100);
+    picker.expect("there are no conversations so far");
+    picker.expect("rejoin setup");
+    assert_eq!(picker.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn options_for_serving_are_refused_in_a_terminal() {
+    let root = TempDir::new().unwrap();
+    let mut picker = Picker::of(command(root.path(), &["--no-persist"]), 100);
+    picker.expect("nothing to do");
+    assert_eq!(picker.child.wait().unwrap().code(), Some(2));
 }

@@ -30,6 +30,11 @@ pub fn counterparts(disk: &dyn Disk, folder: &Path) -> Vec<String> {
     found
 }
 
+/// The root of the worktree around a folder; none outside of a repository.
+pub fn root(disk: &dyn Disk, folder: &Path) -> Option<PathBuf> {
+    repository(disk, folder).map(|(root, _)| root)
+}
+
 /// The root of the worktree around a folder, and the directory that its worktrees share.
 fn repository(disk: &dyn Disk, folder: &Path) -> Option<(PathBuf, PathBuf)> {
     let root = folder

@@ -1,32 +1,45 @@
-//! `rejoin sessions` alone in a terminal: a list to choose from, with search and preview.
+//! `rejoin` or `rejoin sessions` alone in a terminal: a list to choose from, with search and preview.
 
+mod loader;
 mod screen;
 mod state;
 
 use std::collections::HashMap;
 use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::cli::exit::Failure;
+use crate::cli::export;
 use crate::cli::open;
 use crate::cli::page_file;
+use crate::cli::programs::Rejoin;
+use crate::cli::resume;
+use crate::cli::store_path;
 use crate::cli::term::{BAD, Look, Output, StyledLine};
 use rejoin::export::Options;
 use rejoin::export::parts::{self, PartOptions};
-use rejoin::index::{Archived, Catalog, Filter, Listed, Search};
-use rejoin::store::Store;
-use rejoin::sys::{SessionId, Timestamp};
+use rejoin::history::change_metadata;
+use rejoin::index::{Archived, Catalog, Filter, Listed, Pattern, Query, Search};
+use rejoin::record::metadata::MetadataChange;
+use rejoin::store::{Store, StoreError};
+use rejoin::sys::{SessionId, Timestamp, with_causes};
 
 use super::context::{CommandContext, OtherTools, read};
 use super::delete::to_trash;
 use super::list;
 use super::named::ShortIds;
+use super::search::{hit_line, sought_words};
 use super::show::painter::ConversationPainter;
 use super::show::{self, Ending};
+use loader::{LoadRequest, LoadedSessions};
 use screen::{Screen, ScreenInput};
-use state::{Picker, PickerAction, PickerRow};
+use state::{Picker, PickerAction, PickerRow, PreviewRequest};
 
 /// How many sessions the index looks for.
 const HITS: usize = 200;
@@ -35,34 +48,45 @@ const WORDS: usize = 64 * 1024 * 1024;
 /// Of a longer log there is no preview, in bytes.
 const LONGEST: u64 = 32 * 1024 * 1024;
 
+/// How long the list stays as it is at least while sessions change.
+const STEADY: Duration = Duration::from_secs(2);
+/// How many places of the words that are searched for are shown of a session.
+const PLACES: usize = 5;
+
 pub(super) fn run(context: &CommandContext<'_>, output: &mut Output) -> Result<(), Failure> {
-    let filter = Filter {
-        archived: Archived::Include,
-        ..Filter::default()
-    };
-    let (listed, _) = list::read(context, &filter, usize::MAX)?;
-    if listed.is_empty() {
-        context.no_sessions();
-        return Ok(());
-    }
+    // What the index has is shown before the files of the tools are looked at.
+    let live = context.live.clone();
+    let tools = live.map(|live| Arc::new(OtherTools::unscanned(&context.store, live)));
+    context.tools.set(tools.clone()).ok();
     let look = output.look().clone();
-    let tools = context.tools()?.cloned();
-    let short = context.short(&[])?;
-    let now = context.sys.clock.now();
-    let rows = listed.iter().map(|session| row(session, short, &look, now));
     let (columns, lines) = Screen::size().map_err(|error| broken(&error))?;
-    let picker = Picker::new(rows.collect(), columns, lines);
-    let listed = listed.into_iter().map(|one| (one.id.clone(), one));
     let screen = Screen::enter(look.colour).map_err(|error| broken(&error))?;
+    let has_changed = Arc::new(AtomicBool::new(false));
+    let noted = has_changed.clone();
+    let watch = context
+        .store
+        .watch(move |_| noted.store(true, Ordering::Relaxed));
+    if let Err(error) = &watch {
+        tracing::debug!(%error, "changes are not reported");
+    }
+    let store = &context.store;
+    let folder = list::folder(Some(Path::new(".")))?.map(PathBuf::from);
     let mut session = PickerScreen {
         context,
-        listed: listed.collect(),
+        listed: HashMap::new(),
         screen,
-        picker,
-        previews: Worker::start(previewer(context.store.clone(), tools.clone(), look)),
-        searches: Worker::start(searcher(context.store.clone(), tools)),
+        picker: Picker::new(columns, lines),
+        look: look.clone(),
+        loads: Worker::start(loader::loader(store.clone(), tools.clone(), folder)),
+        previews: Worker::start(previewer(store.clone(), tools.clone(), look)),
+        searches: Worker::start(searcher(store.clone(), tools)),
     };
-    session.run(output)
+    let any = session.run(&has_changed, output)?;
+    drop(session);
+    if !any {
+        context.no_sessions();
+    }
+    Ok(())
 }
 
 fn broken(error: &io::Error) -> Failure {
@@ -84,7 +108,7 @@ fn row(session: &Listed, short: ShortIds, look: &Look, now: Timestamp) -> Picker
         id: session.id.clone(),
         words: words.join("\n").to_lowercase(),
         kept: kept.map(|tool| {
-            format!("It is read-only: {tool} keeps it. `rejoin import {tool}` makes a copy.")
+            format!("It is read-only: {tool} keeps it. `i` makes a copy, which can be changed.")
         }),
         shown,
         has_state: false,
@@ -97,21 +121,41 @@ struct PickerScreen<'a> {
     listed: HashMap<SessionId, Listed>,
     screen: Screen,
     picker: Picker,
-    previews: Worker<(SessionId, usize, usize), (SessionId, Vec<StyledLine>)>,
+    look: Look,
+    loads: Worker<LoadRequest, Result<LoadedSessions, Failure>>,
+    previews: Worker<PreviewRequest, (PreviewRequest, Vec<StyledLine>)>,
     searches: Worker<String, (String, Vec<SessionId>)>,
 }
 
 impl PickerScreen<'_> {
-    fn run(&mut self, output: &mut Output) -> Result<(), Failure> {
+    /// Runs until the user leaves; false if there are no sessions.
+    fn run(&mut self, has_changed: &AtomicBool, output: &mut Output) -> Result<bool, Failure> {
+        self.loads.ask(LoadRequest::AtOnce);
+        let mut loaded_at = Instant::now();
         loop {
+            while let Some(loaded) = self.loads.answer() {
+                let loaded = loaded?;
+                let is_all = loaded.overview.is_some();
+                if is_all && loaded.listed.is_empty() {
+                    return Ok(false);
+                }
+                self.take(loaded);
+                loaded_at = Instant::now();
+                if !is_all {
+                    self.loads.ask(LoadRequest::All);
+                }
+            }
+            if loaded_at.elapsed() >= STEADY && has_changed.swap(false, Ordering::Relaxed) {
+                self.loads.ask(LoadRequest::All);
+            }
             if let Some(preview) = self.picker.wants_preview() {
                 self.previews.ask(preview);
             }
             if let Some(words) = self.picker.wants_hits() {
                 self.searches.ask(words.to_owned());
             }
-            while let Some((id, lines)) = self.previews.answer() {
-                self.picker.set_preview(id, lines);
+            while let Some((of, lines)) = self.previews.answer() {
+                self.picker.set_preview(of, lines);
             }
             while let Some((of, hits)) = self.searches.answer() {
                 self.picker.set_hits(of, hits);
@@ -119,7 +163,9 @@ impl PickerScreen<'_> {
             self.look_up_states();
             let frame = self.picker.frame();
             self.screen.draw(&frame).map_err(|error| broken(&error))?;
-            let action = match self.screen.input().map_err(|error| broken(&error))? {
+            let is_awaited = self.loads.is_busy() || self.previews.is_busy();
+            let input = self.screen.input(is_awaited);
+            let action = match input.map_err(|error| broken(&error))? {
                 ScreenInput::Key(key) => self.picker.key(key),
                 ScreenInput::Size => {
                     let (columns, lines) = Screen::size().map_err(|error| broken(&error))?;
@@ -127,18 +173,33 @@ impl PickerScreen<'_> {
                     self.previews.forget();
                     None
                 }
-                ScreenInput::End => return Ok(()),
+                ScreenInput::End => return Ok(true),
                 ScreenInput::None => None,
             };
             match action {
                 None => {}
-                Some(PickerAction::Quit) => return Ok(()),
+                Some(PickerAction::Quit) => return Ok(true),
                 Some(action) => {
                     if let Err(failure) = self.perform(action, output) {
-                        self.picker.say(failure.message());
+                        let next = failure.next().map(|next| format!(": {next}"));
+                        let next = next.unwrap_or_default();
+                        self.picker.say(&format!("{}{next}", failure.message()));
                     }
                 }
             }
+        }
+    }
+
+    /// Takes the sessions that were loaded.
+    fn take(&mut self, loaded: LoadedSessions) {
+        let now = self.context.sys.clock.now();
+        let rows = loaded.listed.iter();
+        let rows = rows.map(|session| row(session, loaded.short, &self.look, now));
+        self.picker.set_rows(rows.collect());
+        let listed = loaded.listed.into_iter();
+        self.listed = listed.map(|one| (one.id.clone(), one)).collect();
+        if let Some(overview) = loaded.overview {
+            self.picker.set_overview(overview.lines());
         }
     }
 
@@ -159,11 +220,8 @@ impl PickerScreen<'_> {
             PickerAction::Quit => {}
             PickerAction::Show(id) => {
                 let mut reader = self.context.read(&id)?;
-                Screen::lend().map_err(|error| broken(&error))?;
                 let ending = Ending::of(self.context, &reader)?;
-                let shown = show::stay(&mut reader, &ending, output);
-                self.screen.take().map_err(|error| broken(&error))?;
-                shown?;
+                self.lend(|| show::stay(&mut reader, &ending, output))?;
             }
             PickerAction::Open(id) => {
                 let path = open::write_page(self.context, &mut self.context.read(&id)?, None)?;
@@ -180,6 +238,27 @@ impl PickerScreen<'_> {
                     "{id} is in the clipboard, if the terminal allows it."
                 ));
             }
+            PickerAction::Rename(id, title) => {
+                let change = MetadataChange::title(&title)
+                    .ok_or_else(|| Failure::usage("the title has no visible character"))?;
+                let context = self.context;
+                change_metadata(&context.store, Some(&context.catalog), &id, &change)?;
+                self.picker.change(&id, |row| row.shown.title = title);
+                self.picker.say("It is renamed.");
+            }
+            PickerAction::Import(id) => self.import(&id)?,
+            PickerAction::Export(id) => {
+                let short = ShortIds::of([&id]).id(&id);
+                let path = format!("conversation-{short}.md");
+                export::write_markdown(&mut self.context.read(&id)?, Path::new(&path))?;
+                let note = format!("Written to {path} in this folder.");
+                self.picker.say(&note);
+            }
+            PickerAction::Attach(id) => self.attach(&id)?,
+            PickerAction::Resume(id) => {
+                let found = resume::runnable(self.context, id)?;
+                self.lend(|| resume::start(self.context.global, &found))?;
+            }
             PickerAction::Delete(id) => {
                 to_trash(self.context, &id)?;
                 self.picker.remove(&id);
@@ -188,6 +267,55 @@ impl PickerScreen<'_> {
             }
         }
         Ok(())
+    }
+}
+
+impl PickerScreen<'_> {
+    /// Copies a conversation that another tool keeps into the store.
+    fn import(&mut self, id: &SessionId) -> Result<(), Failure> {
+        let of_tool = self.listed.get_mut(id);
+        let of_tool = of_tool.filter(|listed| listed.summary.tool.is_some());
+        let (Some(tools), Some(listed)) = (self.context.tools()?, of_tool) else {
+            return Err(Failure::new("it is in the store already"));
+        };
+        let imported = tools.live.follow(&self.context.store, &tools.catalog, id);
+        imported
+            .map_err(|error| Failure::new(format!("cannot import it: {}", with_causes(&error))))?;
+        listed.summary.tool = None;
+        self.picker.change(id, |row| row.kept = None);
+        self.loads.ask(LoadRequest::All);
+        let note = "A copy is in the store, which stays if the tool deletes its own.";
+        self.picker.say(note);
+        Ok(())
+    }
+
+    /// Follows a session live, until the user leaves it.
+    fn attach(&mut self, id: &SessionId) -> Result<(), Failure> {
+        if !self.context.store.is_open(id) {
+            let why = Failure::new("no process has it open");
+            return Err(why.hint("load it in your editor, or go on with it by `r`"));
+        }
+        let mut attach = Command::new(Rejoin::this()?.path);
+        if self.context.global.names_store() {
+            let root = store_path::root(self.context.global)?;
+            attach.arg("--store").arg(root);
+        }
+        attach.args(["attach", "--answer", id.as_str()]);
+        let attached = self.lend(|| {
+            let attached = attach.status();
+            attached.map_err(|error| Failure::new(format!("cannot attach: {error}")))
+        });
+        // Ctrl-C leaves the live view, and not the list.
+        self.screen.forget_interrupt();
+        attached.map(|_| ())
+    }
+
+    /// Lets something else use the terminal for a while.
+    fn lend<T>(&mut self, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+        Screen::lend().map_err(|error| broken(&error))?;
+        let done = work();
+        self.screen.take().map_err(|error| broken(&error))?;
+        done
     }
 }
 
@@ -229,6 +357,11 @@ impl<Q: Clone + PartialEq + Send + 'static, A: Send + 'static> Worker<Q, A> {
         }
     }
 
+    /// Whether an answer is due.
+    fn is_busy(&self) -> bool {
+        self.asked.is_some()
+    }
+
     /// Forgets the last request, so that it may be made again.
     fn forget(&mut self) {
         self.asked = None;
@@ -245,22 +378,58 @@ impl<Q: Clone + PartialEq + Send + 'static, A: Send + 'static> Worker<Q, A> {
     }
 }
 
-/// Paints the beginning of a session's last turn.
+/// Paints the places of a session that have the words of the search, and the beginning of its last turn.
 fn previewer(
     store: Store,
     tools: Option<Arc<OtherTools>>,
     look: Look,
-) -> impl Fn(&(SessionId, usize, usize)) -> (SessionId, Vec<StyledLine>) + Send + 'static {
-    move |(id, columns, lines)| {
+) -> impl Fn(&PreviewRequest) -> (PreviewRequest, Vec<StyledLine>) + Send + 'static {
+    let own = Catalog::open(store.clone());
+    move |request| {
         let look = Look {
-            width: *columns,
+            width: request.columns,
             terminal: true,
             ..look.clone()
         };
-        let shown = preview(&store, tools.as_deref(), id, &look, *lines);
-        let shown = shown.unwrap_or_else(|error| vec![StyledLine::new(BAD, &error)]);
-        (id.clone(), shown)
+        let catalog = tools.as_ref().map_or(&own, |tools| &tools.catalog);
+        let query = request.query.as_deref();
+        let now = store.sys().clock.now();
+        let mut lines = query.map_or(Vec::new(), |query| {
+            places(catalog, &request.id, query, &look, now)
+        });
+        let room = request.lines.saturating_sub(lines.len());
+        let shown = preview(&store, tools.as_deref(), &request.id, &look, room);
+        lines.extend(shown.unwrap_or_else(|error| vec![StyledLine::new(BAD, &error)]));
+        (request.clone(), lines)
     }
+}
+
+/// The places in a session that have the words of a search, with a blank line below; nothing if none has.
+fn places(
+    catalog: &Catalog,
+    id: &SessionId,
+    words: &str,
+    look: &Look,
+    now: Timestamp,
+) -> Vec<StyledLine> {
+    let Some(search) = Search::parse(words) else {
+        return Vec::new();
+    };
+    let mut query = Query::new(Pattern::Words(search));
+    query.session = Some(id.clone());
+    query.per_session = PLACES;
+    query.limit = PLACES;
+    query.sessions.archived = Archived::Include;
+    // What cannot be searched is previewed without places.
+    let hits = catalog.hits(&query, None, &|| false).unwrap_or_default();
+    let sought = sought_words(words);
+    let lines = hits.hits.iter();
+    let lines = lines.map(|hit| hit_line(hit, sought.as_ref(), look, now));
+    let mut lines: Vec<_> = lines.collect();
+    if !lines.is_empty() {
+        lines.push(StyledLine::default());
+    }
+    lines
 }
 
 fn preview(
@@ -296,7 +465,7 @@ fn preview(
                 shown.push(line);
             }
         }
-        Ok::<(), rejoin::store::StoreError>(())
+        Ok::<(), StoreError>(())
     })
     .map_err(|error| error.to_string())?;
     Ok(shown)

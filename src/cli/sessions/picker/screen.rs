@@ -24,6 +24,8 @@ use super::state::PickerKey;
 
 /// How long to wait for a key before looking for other news.
 const WAIT: Duration = Duration::from_millis(100);
+/// How long to wait for a key while there will soon be something to show.
+const BRIEFLY: Duration = Duration::from_millis(10);
 
 type Hook = dyn Fn(&panic::PanicHookInfo<'_>) + Send + Sync;
 
@@ -81,6 +83,11 @@ impl Screen {
         give_back()
     }
 
+    /// Forgets that the user has pressed Ctrl-C while others used the terminal.
+    pub(super) fn forget_interrupt(&mut self) {
+        self.signals.forget_interrupt();
+    }
+
     /// The number of columns and lines.
     pub(super) fn size() -> io::Result<(usize, usize)> {
         let (columns, lines) = crossterm::terminal::size()?;
@@ -106,12 +113,12 @@ impl Screen {
         out.flush()
     }
 
-    /// Waits a moment for input.
-    pub(super) fn input(&mut self) -> io::Result<ScreenInput> {
+    /// Waits a moment for input, and only briefly if there will soon be something to show.
+    pub(super) fn input(&mut self, briefly: bool) -> io::Result<ScreenInput> {
         if self.signals.have_come() {
             return Ok(ScreenInput::End);
         }
-        if !event::poll(WAIT)? {
+        if !event::poll(if briefly { BRIEFLY } else { WAIT })? {
             return Ok(ScreenInput::None);
         }
         Ok(match event::read()? {
@@ -229,6 +236,16 @@ impl Signals {
         let now = async { tokio::time::timeout(Duration::ZERO, any).await.is_ok() };
         self.runtime.block_on(now)
     }
+
+    #[cfg(unix)]
+    fn forget_interrupt(&mut self) {
+        let [_, _, interrupt] = &mut self.all;
+        let come = async { tokio::time::timeout(Duration::ZERO, interrupt.recv()).await };
+        self.runtime.block_on(come).ok();
+    }
+
+    #[cfg(not(unix))]
+    fn forget_interrupt(&mut self) {}
 
     #[cfg(not(unix))]
     fn have_come(&mut self) -> bool {

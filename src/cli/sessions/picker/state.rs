@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use anstyle::{Effects, Style};
 
 use crate::cli::sessions::table::{self, SessionTable};
-use crate::cli::term::{FAINT, PLAIN, STRONG, StyledLine, WAITING, cut, wrap};
+use crate::cli::term::{FAINT, PLAIN, STRONG, Span, StyledLine, WAITING, cut, pad, wrap};
 use rejoin::sys::SessionId;
 
 /// From this width on the preview is beside the list, otherwise below it.
@@ -16,8 +16,32 @@ const MARK: usize = 2;
 /// The share of the list if the preview is below it: one row in so many.
 const SHARE: usize = 2;
 
-const KEYS: &str = "Enter show · / search · o page · c copy · d trash · q quit";
+const KEYS: &str = "Enter show · / search · r go on · i keep · ? keys · q quit";
 const TYPING_KEYS: &str = "type titles or words · Enter show · Tab keep · Esc clear";
+const NAMING_KEYS: &str = " · Enter rename · Esc leave it";
+/// The keys, and what they do.
+const ALL_KEYS: [(&str, &str); 15] = [
+    ("Enter", "show the conversation"),
+    (
+        "/",
+        "search titles and words; the preview shows where they are",
+    ),
+    ("o", "show it as a page in the browser"),
+    ("r", "go on with it in its own tool"),
+    ("a", "attach: follow it live, and answer its agent"),
+    ("e", "export it as Markdown into this folder"),
+    ("n", "give it another name"),
+    ("i", "import: keep a copy here of what another tool keeps"),
+    ("c", "copy its ID"),
+    ("d", "move it to the trash"),
+    ("↑ ↓ j k", "the one before, the next"),
+    ("PgUp PgDn", "a page up or down"),
+    ("Home End", "the first, the last"),
+    ("Esc", "leave the search; leave"),
+    ("q", "leave"),
+];
+/// How many columns the names of keys take.
+const KEY_NAMES: usize = 11;
 
 /// A key, or several at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +69,37 @@ pub(super) enum PickerAction {
     Open(SessionId),
     Copy(SessionId),
     Delete(SessionId),
+    Resume(SessionId),
+    Attach(SessionId),
+    Export(SessionId),
+    Import(SessionId),
+    Rename(SessionId, String),
+}
+
+/// What keys are for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum PickerMode {
+    /// Choosing a session.
+    #[default]
+    List,
+    /// Typing what to search for.
+    Search,
+    /// Answering whether the chosen session is to be deleted.
+    Delete,
+    /// Typing another title of the chosen session.
+    Rename(String),
+    /// Reading what the keys do.
+    Keys,
+}
+
+/// A preview to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PreviewRequest {
+    pub(super) id: SessionId,
+    /// The search whose words are looked for in it; none if it is empty.
+    pub(super) query: Option<String>,
+    pub(super) columns: usize,
+    pub(super) lines: usize,
 }
 
 /// A session in the list. Its texts are printable and on one line.
@@ -52,7 +107,7 @@ pub(super) enum PickerAction {
 pub(super) struct PickerRow {
     pub(super) id: SessionId,
     pub(super) shown: table::TableRow,
-    /// The reason why the session cannot be deleted, if so.
+    /// The reason why the session cannot be changed, if so.
     pub(super) kept: Option<String>,
     /// The text that is searched at once, in lower case.
     pub(super) words: String,
@@ -70,27 +125,44 @@ pub(super) struct Picker {
     query: String,
     /// The sessions that the index found, and the search that found them.
     hits: Option<(String, Vec<SessionId>)>,
-    is_typing: bool,
-    /// Whether the user is asked if the chosen session is to be deleted.
-    asks: bool,
+    mode: PickerMode,
     chosen: usize,
     /// The first row on the screen.
     top: usize,
     note: String,
     columns: usize,
     lines: usize,
-    preview: Option<(SessionId, Vec<StyledLine>)>,
+    preview: Option<(PreviewRequest, Vec<StyledLine>)>,
+    /// What the user has, above the list; none until that is known.
+    overview: Option<Vec<Vec<Span>>>,
 }
 
 impl Picker {
-    pub(super) fn new(rows: Vec<PickerRow>, columns: usize, lines: usize) -> Self {
-        let mut picker = Self {
-            found: (0..rows.len()).collect(),
-            rows,
-            ..Self::default()
-        };
+    /// A picker without rows so far.
+    pub(super) fn new(columns: usize, lines: usize) -> Self {
+        let mut picker = Self::default();
         picker.resize(columns, lines);
         picker
+    }
+
+    /// The list has these rows, in their order. What was chosen stays so.
+    pub(super) fn set_rows(&mut self, rows: Vec<PickerRow>) {
+        // The first one is nobody's choice.
+        let before = self.chosen().filter(|_| self.chosen > 0);
+        self.rows = rows;
+        self.lay_out();
+        self.search_and_choose(before.as_ref());
+    }
+
+    /// What the user has.
+    pub(super) fn set_overview(&mut self, overview: Vec<Vec<Span>>) {
+        self.overview = Some(overview);
+        self.settle();
+    }
+
+    /// Whether the list is still being read.
+    fn is_reading(&self) -> bool {
+        self.overview.is_none()
     }
 
     /// The screen has another size.
@@ -111,13 +183,28 @@ impl Picker {
     /// A key was pressed.
     pub(super) fn key(&mut self, key: PickerKey) -> Option<PickerAction> {
         self.note.clear();
-        if std::mem::take(&mut self.asks) {
-            let yes = matches!(key, PickerKey::Char('y' | 'Y'));
-            return self.chosen().filter(|_| yes).map(PickerAction::Delete);
+        if key == PickerKey::Control('c') {
+            return Some(PickerAction::Quit);
         }
+        match std::mem::take(&mut self.mode) {
+            PickerMode::List => self.listed(key),
+            PickerMode::Search => {
+                self.mode = PickerMode::Search;
+                self.searched(key)
+            }
+            PickerMode::Delete => {
+                let yes = matches!(key, PickerKey::Char('y' | 'Y'));
+                self.chosen().filter(|_| yes).map(PickerAction::Delete)
+            }
+            PickerMode::Rename(title) => self.renamed(key, title),
+            PickerMode::Keys => None,
+        }
+    }
+
+    /// A key that moves the choice, or shows what is chosen, in the list and in a search.
+    fn moved(&mut self, key: PickerKey) -> Option<PickerAction> {
         let page = self.list_lines().max(2) - 1;
         match key {
-            PickerKey::Control('c') => return Some(PickerAction::Quit),
             PickerKey::Up | PickerKey::Control('p') => self.chosen = self.chosen.saturating_sub(1),
             PickerKey::Down | PickerKey::Control('n') => self.chosen += 1,
             PickerKey::PageUp => self.chosen = self.chosen.saturating_sub(page),
@@ -125,45 +212,109 @@ impl Picker {
             PickerKey::Home => self.chosen = 0,
             PickerKey::End => self.chosen = usize::MAX,
             PickerKey::Enter => return self.chosen().map(PickerAction::Show),
-            key if self.is_typing => self.typed(key),
-            PickerKey::Escape if !self.query.is_empty() => {
-                self.query.clear();
-                self.search();
-            }
-            PickerKey::Escape | PickerKey::Char('q') => return Some(PickerAction::Quit),
-            PickerKey::Char('/') => self.is_typing = true,
-            PickerKey::Char('k') => self.chosen = self.chosen.saturating_sub(1),
-            PickerKey::Char('j') => self.chosen += 1,
-            PickerKey::Char('o') => return self.chosen().map(PickerAction::Open),
-            PickerKey::Char('c') => return self.chosen().map(PickerAction::Copy),
-            PickerKey::Char('d') => match self.chosen_row().map(|row| row.kept.clone()) {
-                Some(Some(why)) => self.note = why,
-                row => self.asks = row.is_some(),
-            },
             _ => {}
         }
         self.settle();
         None
     }
 
-    fn typed(&mut self, key: PickerKey) {
+    /// A key in the list.
+    fn listed(&mut self, key: PickerKey) -> Option<PickerAction> {
+        let PickerKey::Char(letter) = key else {
+            if key != PickerKey::Escape {
+                return self.moved(key);
+            }
+            if self.query.is_empty() {
+                return Some(PickerAction::Quit);
+            }
+            self.query.clear();
+            self.search();
+            return None;
+        };
+        let action = match letter {
+            'q' => return Some(PickerAction::Quit),
+            'k' => return self.moved(PickerKey::Up),
+            'j' => return self.moved(PickerKey::Down),
+            '/' => {
+                self.mode = PickerMode::Search;
+                return None;
+            }
+            '?' => {
+                self.mode = PickerMode::Keys;
+                return None;
+            }
+            'd' | 'n' => {
+                self.ask_to_change(letter == 'n');
+                return None;
+            }
+            'o' => PickerAction::Open,
+            'c' => PickerAction::Copy,
+            'r' => PickerAction::Resume,
+            'a' => PickerAction::Attach,
+            'e' => PickerAction::Export,
+            'i' => PickerAction::Import,
+            _ => return None,
+        };
+        self.chosen().map(action)
+    }
+
+    /// Asks for another title of the chosen session, or whether to delete it; says why not if another tool
+    /// keeps it.
+    fn ask_to_change(&mut self, renames: bool) {
+        let row = self.chosen_row();
+        match row.map(|row| (row.kept.clone(), row.shown.title.clone())) {
+            None => {}
+            Some((Some(why), _)) => self.note = why,
+            Some((None, title)) if renames => self.mode = PickerMode::Rename(title),
+            Some((None, _)) => self.mode = PickerMode::Delete,
+        }
+    }
+
+    /// A key while a title is typed.
+    fn renamed(&mut self, key: PickerKey, mut title: String) -> Option<PickerAction> {
+        match key {
+            PickerKey::Char(c) => title.push(c),
+            PickerKey::Backspace => _ = title.pop(),
+            PickerKey::Control('u') => title.clear(),
+            PickerKey::Escape => return None,
+            PickerKey::Enter => {
+                let id = self.chosen().filter(|_| !title.trim().is_empty())?;
+                return Some(PickerAction::Rename(id, title));
+            }
+            _ => {}
+        }
+        self.mode = PickerMode::Rename(title);
+        None
+    }
+
+    /// A key while words to search for are typed.
+    fn searched(&mut self, key: PickerKey) -> Option<PickerAction> {
         match key {
             PickerKey::Char(c) => self.query.push(c),
             PickerKey::Backspace => _ = self.query.pop(),
             PickerKey::Control('u') => self.query.clear(),
-            PickerKey::Tab => self.is_typing = false,
+            PickerKey::Tab => {
+                self.mode = PickerMode::List;
+                return None;
+            }
             PickerKey::Escape => {
-                self.is_typing = false;
+                self.mode = PickerMode::List;
                 self.query.clear();
             }
-            _ => return,
+            key => return self.moved(key),
         }
         self.search();
+        None
     }
 
     /// Looks for the words in what the list has, and puts what the index found behind that.
     fn search(&mut self) {
         let before = self.chosen();
+        self.search_and_choose(before.as_ref());
+    }
+
+    /// Searches, and chooses this session again if it is found.
+    fn search_and_choose(&mut self, before: Option<&SessionId>) {
         let query = self.query.to_lowercase();
         let has_all = |row: &PickerRow| {
             query
@@ -187,7 +338,7 @@ impl Picker {
                 }
             }
         }
-        let again = |at: &usize| Some(&self.rows[*at].id) == before.as_ref();
+        let again = |at: &usize| Some(&self.rows[*at].id) == before;
         self.chosen = self.found.iter().position(again).unwrap_or(0);
         self.settle();
     }
@@ -243,26 +394,31 @@ impl Picker {
     /// The index has found these sessions.
     pub(super) fn set_hits(&mut self, of: String, hits: Vec<SessionId>) {
         self.hits = Some((of, hits));
+        // The places of the words are known only now.
+        self.preview = None;
         self.search();
     }
 
-    /// The session of which a preview is missing, and how wide and long that may be.
-    pub(super) fn wants_preview(&self) -> Option<(SessionId, usize, usize)> {
-        let id = self.chosen()?;
-        let has = self.preview.as_ref().is_some_and(|(of, _)| *of == id);
+    /// The preview that is missing.
+    pub(super) fn wants_preview(&self) -> Option<PreviewRequest> {
         let (columns, lines) = if self.is_wide() {
-            (self.columns - self.list_columns() - 3, self.lines - 2)
+            (self.columns - self.list_columns() - 3, self.list_lines())
         } else {
-            (
-                self.columns,
-                self.lines.saturating_sub(3 + self.list_lines()),
-            )
+            let above = self.head().len() + self.list_lines();
+            (self.columns, self.lines.saturating_sub(2 + above))
         };
-        (!has).then_some((id, columns, lines))
+        let wanted = PreviewRequest {
+            id: self.chosen()?,
+            query: Some(self.query.clone()).filter(|query| !query.trim().is_empty()),
+            columns,
+            lines,
+        };
+        let has = self.preview.as_ref().is_some_and(|(of, _)| *of == wanted);
+        (!has).then_some(wanted)
     }
 
-    pub(super) fn set_preview(&mut self, id: SessionId, lines: Vec<StyledLine>) {
-        self.preview = Some((id, lines));
+    pub(super) fn set_preview(&mut self, of: PreviewRequest, lines: Vec<StyledLine>) {
+        self.preview = Some((of, lines));
     }
 
     /// Says something until the next key.
@@ -281,6 +437,16 @@ impl Picker {
         self.settle();
     }
 
+    /// A session has another title, or is no longer one that another tool keeps.
+    pub(super) fn change(&mut self, id: &SessionId, change: impl FnOnce(&mut PickerRow)) {
+        if let Some(row) = self.rows.iter_mut().find(|row| row.id == *id) {
+            change(row);
+            row.has_state = false;
+        }
+        self.lay_out();
+        self.search();
+    }
+
     fn is_wide(&self) -> bool {
         self.columns >= WIDE
     }
@@ -295,39 +461,73 @@ impl Picker {
 
     /// How many rows the list may have.
     fn list_lines(&self) -> usize {
-        let lines = self.lines - 2;
-        if self.is_wide() || lines < 8 {
+        let lines = self.lines.saturating_sub(self.head().len() + 1).max(1);
+        if self.is_wide() || self.lines < 10 {
             lines
         } else {
             lines / SHARE
         }
     }
 
-    /// The whole screen, from top to bottom.
-    pub(super) fn frame(&self) -> Vec<StyledLine> {
-        let count = format!("{} of {}", self.found.len(), self.rows.len());
-        let mut head = if self.is_typing || !self.query.is_empty() {
+    /// What the user has, or what is searched for.
+    fn head(&self) -> Vec<StyledLine> {
+        if self.mode == PickerMode::Search || !self.query.is_empty() {
+            let count = format!("{} of {}", self.found.len(), self.rows.len());
             let mut head = StyledLine::new(STRONG, "Search: ");
             head.push(PLAIN, &cut(&self.query, self.columns.saturating_sub(30)));
-            head.push(FAINT, if self.is_typing { "▏ " } else { "  " });
-            head
-        } else {
-            StyledLine::new(STRONG, "Sessions  ")
+            let typing = self.mode == PickerMode::Search;
+            head.push(FAINT, if typing { "▏ " } else { "  " });
+            head.push(FAINT, &count);
+            return vec![head.cut(self.columns)];
+        }
+        let Some(overview) = &self.overview else {
+            return vec![StyledLine::new(FAINT, "Looking for conversations …").cut(self.columns)];
         };
-        head.push(FAINT, &count);
-        let mut frame = vec![head.cut(self.columns)];
+        let lines = overview.iter();
+        let lines = lines.flat_map(|line| wrap(line, Some(self.columns)));
+        // The list is what it is about.
+        lines.take(self.lines / 4).map(StyledLine::of).collect()
+    }
+
+    /// The whole screen, from top to bottom.
+    pub(super) fn frame(&self) -> Vec<StyledLine> {
+        let mut frame = self.head();
+        if self.mode == PickerMode::Keys {
+            self.add_keys(&mut frame);
+        } else {
+            self.add_list(&mut frame);
+        }
+        let foot = self.foot();
+        frame.resize(self.lines - foot.len(), StyledLine::default());
+        frame.extend(foot);
+        frame
+    }
+
+    /// Adds what the keys do.
+    fn add_keys(&self, frame: &mut Vec<StyledLine>) {
+        let lines = ALL_KEYS.map(|(key, does)| {
+            let mut line = StyledLine::new(STRONG, &pad(key, KEY_NAMES));
+            line.push(PLAIN, does);
+            line.cut(self.columns)
+        });
+        frame.extend(lines);
+        frame.truncate(self.lines - 1);
+    }
+
+    /// Adds the list, and the preview beside it or below.
+    fn add_list(&self, frame: &mut Vec<StyledLine>) {
         let no_preview = Vec::new();
         let shown = self.chosen();
         let preview = self
             .preview
             .as_ref()
-            .filter(|(of, _)| Some(of) == shown.as_ref());
+            .filter(|(of, _)| Some(&of.id) == shown.as_ref());
         let preview = preview.map_or(&no_preview, |(_, lines)| lines);
         let room = self.list_columns();
         for at in 0..self.list_lines() {
             let line = match self.found.get(self.top + at) {
                 Some(place) => self.row_line(&self.rows[*place], self.top + at == self.chosen),
-                None if at == 0 => StyledLine::new(
+                None if at == 0 && !self.is_reading() => StyledLine::new(
                     FAINT,
                     if self.rows.is_empty() {
                         "There are no sessions."
@@ -352,24 +552,23 @@ impl Picker {
             let left = self.lines - 1 - frame.len();
             frame.extend(preview.iter().take(left).map(|line| line.cut(self.columns)));
         }
-        let foot = self.foot();
-        frame.resize(self.lines - foot.len(), StyledLine::default());
-        frame.extend(foot);
-        frame
     }
 
     /// The keys, a question or a message, in as many lines as it takes.
     fn foot(&self) -> Vec<StyledLine> {
-        let (style, text) = if self.asks {
-            (WAITING, "Move this session to the trash? y/N")
-        } else if !self.note.is_empty() {
-            (WAITING, self.note.as_str())
-        } else if self.is_typing {
-            (FAINT, TYPING_KEYS)
-        } else {
-            (FAINT, KEYS)
+        let spans = match &self.mode {
+            PickerMode::Delete => vec![(WAITING, "Move this session to the trash? y/N".to_owned())],
+            PickerMode::Rename(title) => vec![
+                (STRONG, "Title: ".to_owned()),
+                (PLAIN, title.clone()),
+                (FAINT, format!("▏{NAMING_KEYS}")),
+            ],
+            _ if !self.note.is_empty() => vec![(WAITING, self.note.clone())],
+            PickerMode::Search => vec![(FAINT, TYPING_KEYS.to_owned())],
+            PickerMode::Keys => vec![(FAINT, "any key: back to the list".to_owned())],
+            PickerMode::List => vec![(FAINT, KEYS.to_owned())],
         };
-        let lines = wrap(&[(style, text.to_owned())], Some(self.columns));
+        let lines = wrap(&spans, Some(self.columns));
         lines
             .into_iter()
             .take(self.lines / 2)

@@ -1,7 +1,5 @@
 //! Keys in, screens out.
 
-use crate::cli::term::pad;
-
 use super::*;
 
 fn id(n: usize) -> SessionId {
@@ -23,7 +21,10 @@ fn picker(titles: &[&str], columns: usize, lines: usize) -> Picker {
         words: title.to_lowercase(),
         has_state: false,
     });
-    Picker::new(rows.collect(), columns, lines)
+    let mut picker = Picker::new(columns, lines);
+    picker.set_rows(rows.collect());
+    picker.set_overview(vec![vec![(STRONG, "So many".to_owned())]]);
+    picker
 }
 
 const TITLES: [&str; 5] = [
@@ -82,6 +83,28 @@ fn keys_ask_for_actions() {
         ("end home up enter", Some(PickerAction::Show(id(0)))),
         ("o", Some(PickerAction::Open(id(0)))),
         ("down c", Some(PickerAction::Copy(id(1)))),
+        ("r", Some(PickerAction::Resume(id(0)))),
+        ("a", Some(PickerAction::Attach(id(0)))),
+        ("e", Some(PickerAction::Export(id(0)))),
+        ("i", Some(PickerAction::Import(id(0)))),
+        (
+            "down n enter",
+            Some(PickerAction::Rename(id(1), TITLES[1].to_owned())),
+        ),
+        (
+            "n ^u a back b enter",
+            Some(PickerAction::Rename(id(0), "b".to_owned())),
+        ),
+        ("n ^u enter", None),
+        ("n x esc", None),
+        ("n x esc enter", Some(PickerAction::Show(id(0)))),
+        ("n ^c", Some(PickerAction::Quit)),
+        // Another tool keeps it.
+        ("down down down n x enter", Some(PickerAction::Show(id(3)))),
+        ("?", None),
+        ("? d y", None),
+        ("? q", None),
+        ("? q q", Some(PickerAction::Quit)),
         ("d", None),
         ("d y", Some(PickerAction::Delete(id(0)))),
         ("d n", None),
@@ -121,10 +144,16 @@ fn keys_ask_for_actions() {
 fn a_screen_has_list_preview_and_keys() {
     let mut picker = picker(&TITLES, 60, 12);
     press(&mut picker, "down");
-    let (of, columns, lines) = picker.wants_preview().unwrap();
-    assert_eq!((of, columns, lines), (id(1), 60, 4));
+    let wanted = picker.wants_preview().unwrap();
+    let expected = PreviewRequest {
+        id: id(1),
+        query: None,
+        columns: 60,
+        lines: 4,
+    };
+    assert_eq!(wanted, expected);
     picker.set_preview(
-        id(1),
+        wanted,
         vec![
             StyledLine::new(PLAIN, "You\tsaid"),
             StyledLine::new(PLAIN, &"x".repeat(80)),
@@ -136,7 +165,7 @@ fn a_screen_has_list_preview_and_keys() {
     assert_eq!(
         screen(&picker),
         [
-            "Sessions  5 of 5",
+            "So many",
             &row("  Fix the Redis timeout", 0),
             &row("> 修复缓存", 1),
             &row("  Write docs", 2),
@@ -147,7 +176,7 @@ fn a_screen_has_list_preview_and_keys() {
             &cut,
             "",
             "",
-            "Enter show · / search · o page · c copy · d trash · q quit",
+            "Enter show · / search · r go on · i keep · ? keys · q quit",
         ]
     );
     press(&mut picker, "d");
@@ -173,7 +202,9 @@ fn a_screen_has_list_preview_and_keys() {
 #[test]
 fn a_wide_screen_has_the_preview_beside() {
     let mut picker = picker(&TITLES, 120, 6);
-    picker.set_preview(id(0), vec![StyledLine::new(PLAIN, "You")]);
+    let wanted = picker.wants_preview().unwrap();
+    assert_eq!((wanted.columns, wanted.lines), (57, 4));
+    picker.set_preview(wanted, vec![StyledLine::new(PLAIN, "You")]);
     let shown = screen(&picker);
     assert!(
         shown[1].starts_with("> Fix the Redis") && shown[1].ends_with(" │ You"),
@@ -204,9 +235,14 @@ fn every_size_of_a_screen_is_used() {
             }
         }
     }
-    let mut none = super::Picker::new(Vec::new(), 60, 8);
-    assert_eq!(press(&mut none, "down pgdn end up d y o c enter"), None);
-    assert_eq!(screen(&none)[1], "There are no sessions.");
+    let mut none = super::Picker::new(60, 8);
+    assert_eq!(screen(&none)[..2], ["Looking for conversations …", ""]);
+    none.set_overview(Vec::new());
+    assert_eq!(
+        press(&mut none, "down pgdn end up d y o c n r a e i enter"),
+        None
+    );
+    assert_eq!(screen(&none)[0], "There are no sessions.");
 }
 
 #[test]
@@ -243,7 +279,7 @@ fn what_is_deleted_is_gone() {
     picker.remove(&id(1));
     let shown = screen(&picker);
     assert!(
-        shown[0].ends_with("4 of 4") && shown[2].starts_with("> Write docs"),
+        shown[2].starts_with("> Write docs") && !shown.concat().contains("修复缓存"),
         "{shown:?}"
     );
     press(&mut picker, "end");
@@ -266,4 +302,84 @@ fn states_are_looked_up_for_what_is_on_the_screen() {
     assert_eq!(picker.wants_states(), [id(5)]);
     press(&mut picker, "end");
     assert_eq!(picker.wants_states(), (45..50).map(id).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_is_chosen_stays_when_the_list_is_read_again() {
+    let mut picker = picker(&TITLES, 60, 12);
+    let rows = |picker: &Picker| picker.rows.clone();
+    let (first, last) = (rows(&picker)[0].clone(), rows(&picker)[4].clone());
+    // Nobody has chosen the first one.
+    picker.set_rows(vec![last.clone(), first.clone()]);
+    assert!(screen(&picker)[1].starts_with("> Fix docs"));
+    press(&mut picker, "down");
+    picker.set_rows(vec![first, last]);
+    assert!(screen(&picker)[1].starts_with("> Fix the Redis"));
+    press(&mut picker, "down");
+    picker.change(&id(4), |row| row.shown.title = "Another".to_owned());
+    assert!(screen(&picker)[2].starts_with("> Another"));
+}
+
+#[test]
+fn the_head_has_what_there_is_until_a_search_begins() {
+    let mut picker = picker(&TITLES, 60, 16);
+    let long = "a long text about many things ".repeat(3);
+    let overview = vec![
+        vec![(STRONG, "5 conversations".to_owned())],
+        vec![(WAITING, long)],
+    ];
+    picker.set_overview(overview);
+    let shown = screen(&picker);
+    assert_eq!(shown[0], "5 conversations");
+    assert_eq!(
+        shown[1],
+        "a long text about many things a long text about many things"
+    );
+    assert_eq!(shown[2], "a long text about many things");
+    assert!(shown[3].starts_with("> Fix the Redis"), "{shown:?}");
+    press(&mut picker, "/");
+    let shown = screen(&picker);
+    assert_eq!(shown[0], "Search: ▏ 5 of 5");
+    assert!(shown[1].starts_with("> Fix the Redis"), "{shown:?}");
+}
+
+#[test]
+fn a_question_mark_shows_the_keys() {
+    for (columns, lines) in [(60, 24), (100, 30), (160, 40), (30, 8)] {
+        let mut picker = picker(&TITLES, columns, lines);
+        press(&mut picker, "?");
+        let shown = screen(&picker);
+        assert!(shown[1].starts_with("Enter      show the"), "{shown:?}");
+        let has_all = lines > ALL_KEYS.len() + 1;
+        assert_eq!(shown.iter().any(|line| line.starts_with("q ")), has_all);
+        assert_eq!(shown[lines - 1], "any key: back to the list");
+    }
+}
+
+#[test]
+fn a_title_is_typed_in_the_last_line() {
+    let mut picker = picker(&TITLES, 100, 12);
+    press(&mut picker, "n ! !");
+    let shown = screen(&picker);
+    let title = "Title: Fix the Redis timeout!!▏ · Enter rename · Esc leave it";
+    assert_eq!(shown[11], title);
+    press(&mut picker, "esc");
+    assert!(!screen(&picker)[11].contains("Title"));
+}
+
+#[test]
+fn a_preview_is_made_for_the_words_of_the_search() {
+    let mut picker = picker(&TITLES, 100, 20);
+    let plain = picker.wants_preview().unwrap();
+    assert_eq!(plain.query, None);
+    picker.set_preview(plain, Vec::new());
+    assert_eq!(picker.wants_preview(), None);
+    press(&mut picker, "/ f i x");
+    let wanted = picker.wants_preview().unwrap();
+    assert_eq!(wanted.query.as_deref(), Some("fix"));
+    picker.set_preview(wanted.clone(), Vec::new());
+    assert_eq!(picker.wants_preview(), None);
+    // The index knows the places only now.
+    picker.set_hits("fix".to_owned(), Vec::new());
+    assert_eq!(picker.wants_preview(), Some(wanted));
 }

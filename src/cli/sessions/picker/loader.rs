@@ -1,0 +1,209 @@
+//! The rows of a picker: at once as the index has them, then as the files are, with what the user has.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::cli::exit::Failure;
+use crate::cli::sessions::context::{OtherTools, unread};
+use crate::cli::sessions::list;
+use crate::cli::sessions::named::ShortIds;
+use crate::cli::sources::{self, SoonDeleted};
+use crate::cli::term::{ACTIVE, PLAIN, STRONG, Span, WAITING, count};
+use rejoin::index::{Archived, Catalog, Filter, Listed};
+use rejoin::record::ActivityState;
+use rejoin::store::Store;
+use rejoin::sys::{grouped, worktrees};
+
+/// How many sessions are listed before the files of other tools are looked at.
+const AT_ONCE: usize = 500;
+
+/// Which rows to load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LoadRequest {
+    /// The newest of those that the index has.
+    AtOnce,
+    /// All, as the files are now.
+    All,
+}
+
+/// Sessions for the list.
+#[derive(Debug)]
+pub(super) struct LoadedSessions {
+    pub(super) listed: Vec<Listed>,
+    pub(super) short: ShortIds,
+    /// What the user has; none if these are not all.
+    pub(super) overview: Option<Overview>,
+}
+
+/// What the user has.
+#[derive(Debug, Default)]
+pub(super) struct Overview {
+    sessions: usize,
+    agents: usize,
+    running: usize,
+    waiting: usize,
+    /// How many are in the project of the current folder.
+    here: usize,
+    soon_deleted: Vec<SoonDeleted>,
+}
+
+impl Overview {
+    /// The lines above the list.
+    pub(super) fn lines(&self) -> Vec<Vec<Span>> {
+        let sessions = format!(
+            "{} of {}",
+            count(self.sessions, "conversation"),
+            count(self.agents, "agent")
+        );
+        let mut first = vec![(STRONG, sessions)];
+        for (number, style, what) in [
+            (self.here, PLAIN, "in this project, first"),
+            (self.running, ACTIVE, "running"),
+            (self.waiting, WAITING, "waiting for you"),
+        ] {
+            if number > 0 {
+                first.push((PLAIN, " · ".to_owned()));
+                first.push((style, format!("{} {what}", grouped(number))));
+            }
+        }
+        let soon = self.soon_deleted.iter().map(|soon| {
+            let text = format!(
+                "{} will delete {} in the next 7 days: `i` keeps one, `rejoin import` all, \
+                 `rejoin setup import` also what comes",
+                soon.tool,
+                count(soon.number, "conversation"),
+            );
+            vec![(WAITING, text)]
+        });
+        [first].into_iter().chain(soon).collect()
+    }
+}
+
+/// Loads sessions. Those of the project of this folder come first.
+pub(super) fn loader(
+    store: Store,
+    tools: Option<Arc<OtherTools>>,
+    folder: Option<PathBuf>,
+) -> impl Fn(&LoadRequest) -> Result<LoadedSessions, Failure> + Send + 'static {
+    let own = Catalog::open(store.clone());
+    let project = folder.map_or(Vec::new(), |folder| project(&store, &folder));
+    move |request| {
+        let all = *request == LoadRequest::All;
+        let catalog = tools.as_ref().map_or(&own, |tools| &tools.catalog);
+        if let Some(tools) = tools.as_ref().filter(|_| all) {
+            let scanned = tools.live.scan(&store, catalog);
+            scanned.map_err(|error| unread(&error))?;
+        }
+        let filter = Filter {
+            archived: Archived::Include,
+            ..Filter::default()
+        };
+        let limit = if all { usize::MAX } else { AT_ONCE };
+        let page = |cursor: Option<&str>, most| catalog.list(&filter, cursor, most);
+        let (mut listed, _) = list::pages(limit, page)?;
+        let is_here = |session: &Listed| {
+            let cwd = Path::new(&session.summary.cwd);
+            project.iter().any(|root| cwd.starts_with(root))
+        };
+        // The order within stays.
+        listed.sort_by_key(|session| !is_here(session));
+        let mut ids = store.ids()?;
+        if let Some(tools) = &tools {
+            ids.extend(tools.ids()?);
+        }
+        let overview = match &tools {
+            _ if !all => None,
+            tools => {
+                let now = store.sys().clock.now();
+                let soon = tools.as_ref().map(|tools| {
+                    let soon = sources::soon_deleted(&tools.live, Some(catalog), now);
+                    soon.map_err(|error| unread(&error))
+                });
+                let here = listed.iter().filter(|session| is_here(session)).count();
+                Some(Overview {
+                    here,
+                    soon_deleted: soon.transpose()?.unwrap_or_default(),
+                    ..counted(catalog, &listed)
+                })
+            }
+        };
+        Ok(LoadedSessions {
+            short: ShortIds::of(&ids),
+            listed,
+            overview,
+        })
+    }
+}
+
+/// What is going on in these sessions.
+fn counted(catalog: &Catalog, listed: &[Listed]) -> Overview {
+    let agents = listed.iter().map(|session| session.summary.source.as_str());
+    let mut overview = Overview {
+        sessions: listed.len(),
+        agents: agents.collect::<BTreeSet<_>>().len(),
+        ..Overview::default()
+    };
+    let own = listed
+        .iter()
+        .filter(|session| session.summary.tool.is_none());
+    for session in own {
+        match catalog.state(session) {
+            ActivityState::Running => overview.running += 1,
+            ActivityState::RequiresAction => overview.waiting += 1,
+            ActivityState::Idle => {}
+        }
+    }
+    overview
+}
+
+/// The folders of the project around a folder: its repository, with the other worktrees of that; without
+/// one, the folder alone.
+fn project(store: &Store, folder: &Path) -> Vec<PathBuf> {
+    let disk = &*store.sys().disk;
+    let Some(root) = worktrees::root(disk, folder) else {
+        return vec![folder.to_owned()];
+    };
+    let others = worktrees::counterparts(disk, &root);
+    let others = others.into_iter().map(PathBuf::from);
+    [root].into_iter().chain(others).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rejoin::sources::SOURCES;
+
+    fn text(overview: &Overview) -> Vec<String> {
+        let lines = overview.lines();
+        let join = |line: &Vec<Span>| line.iter().map(|(_, text)| text.as_str()).collect();
+        lines.iter().map(join).collect()
+    }
+
+    #[test]
+    fn the_user_sees_what_there_is_and_what_will_be_deleted() {
+        let mut overview = Overview {
+            sessions: 1234,
+            agents: 1,
+            ..Overview::default()
+        };
+        assert_eq!(text(&overview), ["1,234 conversations of 1 agent"]);
+        overview.agents = 5;
+        overview.here = 12;
+        overview.running = 2;
+        overview.waiting = 1;
+        overview.soon_deleted.push(SoonDeleted {
+            source: &SOURCES[0],
+            tool: "Claude Agent",
+            number: 7,
+        });
+        assert_eq!(
+            text(&overview),
+            [
+                "1,234 conversations of 5 agents · 12 in this project, first · 2 running · 1 waiting for you",
+                "Claude Agent will delete 7 conversations in the next 7 days: `i` keeps one, `rejoin import` \
+                 all, `rejoin setup import` also what comes",
+            ]
+        );
+    }
+}
