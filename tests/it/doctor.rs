@@ -264,3 +264,61 @@ fn conversations_that_their_tool_will_delete_are_counted() {
     let text = found();
     assert!(text.contains("no other tool will delete one"), "{text}");
 }
+
+#[test]
+fn prompts_of_conversations_that_are_gone_can_be_read() {
+    let home = Home::new();
+    fs::create_dir_all(home.path(".claude/projects/p")).unwrap();
+    fs::create_dir_all(home.path(".codex")).unwrap();
+    let there = home.path(".claude/projects/p/00000000-0000-4000-8000-000000000001.jsonl");
+    let prompt = r#"{"type":"user","uuid":"1","parentUuid":null,"cwd":"/srv","timestamp":"2026-01-01T00:00:00.000Z","message":{"role":"user","content":"hello"}}"#;
+    fs::write(&there, format!("{prompt}\n")).unwrap();
+    let line = |id: u8, text: &str| {
+        let id = format!("00000000-0000-4000-8000-0000000000{id:02}");
+        format!(
+            "{}\n",
+            serde_json::json!({"display": text, "timestamp": 1_780_000_000_000_i64, "project": "/srv", "sessionId": id})
+        )
+    };
+    let history = [
+        line(1, "hello"),
+        line(2, "Find the lost ship"),
+        line(2, "And sail home"),
+        line(3, "/clear"),
+        "{\"display\": \"of an early version\"}\n".to_owned(),
+    ];
+    fs::write(home.path(".claude/history.jsonl"), history.concat()).unwrap();
+    let codex = r#"{"session_id":"0190aaaa-0000-7000-8000-000000000009","ts":1780000000,"text":"Paint it blue"}"#;
+    fs::write(home.path(".codex/history.jsonl"), format!("{codex}\n")).unwrap();
+    home.runs(&["import", "gemini"]);
+    let found = || {
+        let text = home.runs(&["doctor", "--no-agents"]);
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let text = found();
+    assert!(
+        text.contains("Claude Agent has deleted 1 conversation of which"),
+        "{text}"
+    );
+    assert!(text.contains("`rejoin import --prompts codex`"), "{text}");
+    let said = home.runs(&["import", "--prompts"]);
+    assert!(
+        said.contains("2 imported") && said.contains("1 imported"),
+        "{said}"
+    );
+    let shown = home.runs(&["show", "lost ship"]);
+    assert!(shown.contains("And sail home"), "{shown}");
+    assert!(
+        shown.contains("Only the prompts of this conversation are left"),
+        "{shown}"
+    );
+    let text = found();
+    assert!(!text.contains("has deleted"), "{text}");
+    // Nothing comes twice, and what the user deletes does not come back.
+    home.runs(&["delete", "lost ship"]);
+    let said = home.runs(&["import", "--prompts", "claude-code"]);
+    assert!(
+        said.contains("1 already here") && !said.contains("imported"),
+        "{said}"
+    );
+}

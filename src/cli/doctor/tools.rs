@@ -6,6 +6,8 @@ use crate::cli::sessions::context::{CommandContext, unread};
 use crate::cli::sources::{self, SoonDeleted};
 use crate::cli::store_path;
 use crate::cli::term::count;
+use rejoin::engine::known::title;
+use rejoin::sources::{SOURCES, Source, gone};
 use rejoin::store::{Store, place};
 use rejoin::sys::Sys;
 
@@ -18,11 +20,15 @@ const CHECK: &str = "conversations";
 pub(super) fn check(global: &Global) -> Vec<Finding> {
     match find(global) {
         Ok(None) => Vec::new(),
-        Ok(Some(soon)) if soon.is_empty() => vec![Finding::ok(
-            CHECK,
-            "no other tool will delete one in the next 7 days that has no copy here",
-        )],
-        Ok(Some(soon)) => soon.iter().map(finding).collect(),
+        Ok(Some((soon, gone))) => {
+            let mut findings: Vec<_> = soon.iter().map(finding).collect();
+            if findings.is_empty() {
+                let what = "no other tool will delete one in the next 7 days that has no copy here";
+                findings.push(Finding::ok(CHECK, what));
+            }
+            findings.extend(gone.iter().map(prompts));
+            findings
+        }
         Err(failure) => vec![Finding::warning(
             CHECK,
             failure.message(),
@@ -31,8 +37,9 @@ pub(super) fn check(global: &Global) -> Vec<Finding> {
     }
 }
 
-/// What will be deleted soon; none if there is nothing to look at. A store is not created for it.
-fn find(global: &Global) -> Result<Option<Vec<SoonDeleted>>, Failure> {
+/// What will be deleted soon, and of how many conversations of which tools only prompts are left; none if
+/// there is nothing to look at. A store is not created for it.
+fn find(global: &Global) -> Result<Option<Found>, Failure> {
     let live = sources::usual(global)?.filter(|live| live.are_there());
     let (root, sys) = (store_path::root(global)?, Sys::real());
     // Which of them have a copy in a database, the list does not know.
@@ -40,15 +47,48 @@ fn find(global: &Global) -> Result<Option<Vec<SoonDeleted>>, Failure> {
         return Ok(None);
     };
     let now = sys.clock.now();
+    let mut gone = Vec::new();
     let soon = if matches!(Store::is_at(&root, &sys), Ok(true)) {
         let mut context = CommandContext::open(global, &root, sys)?;
         context.live = Some(live.clone());
+        gone = gone_conversations(&context)?;
         let catalog = context.tools()?.map(|tools| &tools.catalog);
         sources::soon_deleted(&live, catalog, now)
     } else {
         sources::soon_deleted(&live, None, now)
     };
-    soon.map(Some).map_err(|error| unread(&error))
+    soon.map(|soon| Some((soon, gone)))
+        .map_err(|error| unread(&error))
+}
+
+/// See [`find`].
+type Found = (Vec<SoonDeleted>, Vec<(&'static Source, usize)>);
+
+/// Of how many conversations of each tool only prompts are left.
+fn gone_conversations(
+    context: &CommandContext<'_>,
+) -> Result<Vec<(&'static Source, usize)>, Failure> {
+    let Some(places) = sources::places() else {
+        return Ok(Vec::new());
+    };
+    let mut numbers = Vec::new();
+    for source in &SOURCES {
+        let found = gone(source, &places, &context.store, &context.catalog);
+        let number = found.map_err(|error| unread(&error))?.len();
+        if number > 0 {
+            numbers.push((source, number));
+        }
+    }
+    Ok(numbers)
+}
+
+fn prompts((source, number): &(&Source, usize)) -> Finding {
+    let tool = title(source.agent);
+    let conversations = count(*number, "conversation");
+    let what = format!("{tool} has deleted {conversations} of which your prompts are left");
+    let name = source.name;
+    let hint = format!("`rejoin import --prompts {name}` makes sessions of them, to read");
+    Finding::ok(CHECK, what).hint(hint)
 }
 
 fn finding(soon: &SoonDeleted) -> Finding {

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use rejoin::index::Catalog;
 use rejoin::sources::import::{ImportError, ImportOutcome, ImportReport, Importer};
 use rejoin::sources::{
-    DamagedPlace, FoundConversation, FoundConversations, SOURCES, Source, ToolFolders, UnknownKinds,
+    DamagedPlace, FoundConversation, FoundConversations, SOURCES, Source, ToolConversation,
+    ToolFolders, UnknownKinds, gone,
 };
 use rejoin::store::{Durability, Store, StoreError};
 use rejoin::sys::{Sys, with_causes};
@@ -27,6 +28,10 @@ use crate::cli::{sources, store_path};
 const NAMES: usize = 13;
 
 /// What to import.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command line"
+)]
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The tools to import from, all of them by default; or files with updates of the protocol as
@@ -39,6 +44,10 @@ pub(super) struct Args {
     /// Mask keys and tokens in what is copied, and say how many.
     #[arg(long)]
     redact: bool,
+    /// Also make sessions of the prompts that are left of conversations which their tool has deleted
+    /// (Claude Code, Codex).
+    #[arg(long, conflicts_with = "watch")]
+    prompts: bool,
     /// Keep importing what changes, until interrupted.
     #[arg(long, conflicts_with = "json")]
     watch: bool,
@@ -80,7 +89,10 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     let mut reports = Vec::new();
     let mut failed = 0;
     for source in args.chosen() {
-        let tally = import(&importer, source, source.find(&places), |_, _| {});
+        let mut tally = import(&importer, source, source.find(&places), |_, _| {});
+        if args.prompts {
+            tally.add_gone(&importer, source, gone(source, &places, &store, &catalog));
+        }
         failed += tally.errors.len();
         for error in &tally.errors {
             note(global, error, None);
@@ -212,6 +224,28 @@ impl Tally {
                 let why = with_causes(&error);
                 let error = format!("cannot import {}: {why}", file.display());
                 self.errors.push(error);
+            }
+        }
+    }
+
+    /// Adds conversations of which only prompts are left.
+    fn add_gone(
+        &mut self,
+        importer: &Importer<'_>,
+        source: &Source,
+        gone: Result<Vec<ToolConversation>, ImportError>,
+    ) {
+        match gone {
+            Ok(gone) => {
+                for conversation in gone {
+                    let file = PathBuf::from(&conversation.id);
+                    let imported = importer.import_conversation(source.agent, &file, conversation);
+                    self.add(&file, imported);
+                }
+            }
+            Err(error) => {
+                let why = with_causes(&error);
+                self.errors.push(format!("cannot import prompts: {why}"));
             }
         }
     }

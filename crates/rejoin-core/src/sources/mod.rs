@@ -32,6 +32,7 @@ mod live;
 mod opencode;
 mod openhands;
 mod pi;
+mod prompts;
 mod qwen;
 mod raw;
 mod scan;
@@ -63,6 +64,8 @@ pub use deletion::soon_deleted;
 use file::{bytes, has_any, json_file, no_file, open, read_into};
 pub use live::LiveSources;
 pub use preview::LARGEST;
+use prompts::PromptHistory;
+pub use prompts::gone;
 pub use raw::FilePart;
 use sought::SoughtWord;
 use subagents::SourceSubagent;
@@ -84,6 +87,8 @@ pub struct Source {
     reader: SourceReader,
     /// How the tool deletes conversations; none if it is not known to do so unless it is asked to.
     deletion: Option<ToolDeletion>,
+    /// The tool's history of the user's prompts, if it keeps one beside the conversations.
+    prompts: Option<PromptHistory>,
 }
 
 /// How a tool keeps its conversations.

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use super::{
-    FileReader, FoundConversation, SETTINGS, Source, SourceReader, ToolDeletion, claude_code,
-    cline, cline_tasks, codex, copilot, crush, cursor, gemini, goose, grok, kimi, kimi_cli,
-    opencode, openhands, pi, qwen, vibe, vscode, zed,
+    FileReader, FoundConversation, PromptHistory, SETTINGS, Source, SourceReader, ToolDeletion,
+    claude_code, cline, cline_tasks, codex, copilot, crush, cursor, gemini, goose, grok, kimi,
+    kimi_cli, opencode, openhands, pi, qwen, vibe, vscode, zed,
 };
 
 /// The reader of tasks in editors.
@@ -36,6 +36,10 @@ pub static SOURCES: [Source; 21] = [
             rule: claude_code::deletion_rule,
             everywhere: true,
         }),
+        prompts: Some(PromptHistory {
+            file: claude_code::prompt_history,
+            prompt: claude_code::history_prompt,
+        }),
     },
     Source {
         name: "cline",
@@ -55,6 +59,7 @@ pub static SOURCES: [Source; 21] = [
             ..FileReader::new(cline::is_conversation, cline::read)
         }),
         deletion: None,
+        prompts: None,
     },
     Source {
         name: "codex",
@@ -68,6 +73,10 @@ pub static SOURCES: [Source; 21] = [
             ..FileReader::new(codex::is_conversation, codex::read)
         }),
         deletion: None,
+        prompts: Some(PromptHistory {
+            file: codex::prompt_history,
+            prompt: codex::history_prompt,
+        }),
     },
     Source {
         name: "copilot",
@@ -76,6 +85,7 @@ pub static SOURCES: [Source; 21] = [
         roots: |places| vec![copilot::root(places)],
         reader: SourceReader::Files(FileReader::new(copilot::is_conversation, copilot::read)),
         deletion: None,
+        prompts: None,
     },
     Source {
         name: "crush",
@@ -87,6 +97,7 @@ pub static SOURCES: [Source; 21] = [
             read: crush::read,
         },
         deletion: None,
+        prompts: None,
     },
     Source {
         name: "cursor",
@@ -99,6 +110,7 @@ pub static SOURCES: [Source; 21] = [
             ..FileReader::new(cursor::is_conversation, cursor::read)
         }),
         deletion: None,
+        prompts: None,
     },
     Source {
         name: "gemini",
@@ -118,6 +130,7 @@ pub static SOURCES: [Source; 21] = [
             rule: gemini::deletion_rule,
             everywhere: false,
         }),
+        prompts: None,
     },
     Source {
         name: "goose",
@@ -129,6 +142,7 @@ pub static SOURCES: [Source; 21] = [
             read: goose::read,
         },
         deletion: None,
+        prompts: None,
     },
     Source {
         name: "grok",
@@ -145,6 +159,7 @@ pub static SOURCES: [Source; 21] = [
             rule: |places, _| grok::deletion_rule(places),
             everywhere: true,
         }),
+        prompts: None,
     },
     Source {
         name: "kilo",
@@ -156,6 +171,7 @@ pub static SOURCES: [Source; 21] = [
             read: opencode::read,
         },
         deletion: None,
+        prompts: None,
     },
     Source {
         name: "kilo-code",
@@ -164,6 +180,7 @@ pub static SOURCES: [Source; 21] = [
         roots: |places| cline_tasks::roots(places, "kilocode.kilo-code"),
         reader: SourceReader::Files(TASKS),
         deletion: None,
+        prompts: None,
     },
     Source {
         name: "kimi",
@@ -176,6 +193,7 @@ pub static SOURCES: [Source; 21] = [
             ..FileReader::new(kimi::is_conversation, kimi::read)
         }),
         deletion: None,
+        prompts: None,
     },
     Source {
         name: "kimi-cli",
@@ -188,6 +206,7 @@ pub static SOURCES: [Source; 21] = [
             ..FileReader::new(kimi_cli::is_conversation, kimi_cli::read)
         }),
         deletion: None,
+        prompts: None,
     },
     Source {
         name: "opencode",
@@ -199,6 +218,7 @@ pub static SOURCES: [Source; 21] = [
             read: opencode::read,
         },
         deletion: None,
+        prompts: None,
     },
     Source {
         name: "openhands",
@@ -212,6 +232,7 @@ pub static SOURCES: [Source; 21] = [
             ..FileReader::new(openhands::is_conversation, openhands::read)
         }),
         deletion: None,
+        prompts: None,
     },
     Source {
         name: "pi",
@@ -220,6 +241,7 @@ pub static SOURCES: [Source; 21] = [
         roots: |places| vec![pi::root(places)],
         reader: SourceReader::Files(FileReader::new(pi::is_conversation, pi::read)),
         deletion: None,
+        prompts: None,
     },
     Source {
         name: "qwen",
@@ -231,6 +253,7 @@ pub static SOURCES: [Source; 21] = [
             ..FileReader::new(qwen::is_conversation, qwen::read)
         }),
         deletion: None,
+        prompts: None,
     },
     Source {
         name: "roo-code",
@@ -239,6 +262,7 @@ pub static SOURCES: [Source; 21] = [
         roots: |places| cline_tasks::roots(places, "rooveterinaryinc.roo-cline"),
         reader: SourceReader::Files(TASKS),
         deletion: None,
+        prompts: None,
     },
     Source {
         name: "vibe",
@@ -252,6 +276,7 @@ pub static SOURCES: [Source; 21] = [
             ..FileReader::new(vibe::is_conversation, vibe::read)
         }),
         deletion: None,
+        prompts: None,
     },
     Source {
         name: "vscode",
@@ -264,6 +289,7 @@ pub static SOURCES: [Source; 21] = [
             ..FileReader::new(vscode::is_conversation, vscode::read)
         }),
         deletion: None,
+        prompts: None,
     },
     Source {
         name: "zed",
@@ -275,5 +301,6 @@ pub static SOURCES: [Source; 21] = [
             read: zed::read,
         },
         deletion: None,
+        prompts: None,
     },
 ];

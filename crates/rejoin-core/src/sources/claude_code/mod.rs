@@ -9,8 +9,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::sys::Timestamp;
+
 use super::conversation::{ConversationBuilder, ToolConversation};
 use super::deletion::{DAY, DeletionRule, ToolSettings};
+use super::prompts::HistoryPrompt;
 use super::{FoundConversation, ToolFolders, Wanted, branch, has_any, has_extension, lines};
 
 /// `$CLAUDE_CONFIG_DIR/projects`, or that in `~/.claude`.
@@ -64,6 +67,21 @@ fn managed_settings(places: &ToolFolders) -> Vec<PathBuf> {
         .collect();
     parts.sort();
     whole.into_iter().chain(parts).rev().collect()
+}
+
+/// The history of prompts, in which those of earlier versions do not name their session.
+pub(super) fn prompt_history(places: &ToolFolders) -> PathBuf {
+    let own = places.folder("CLAUDE_CONFIG_DIR", ".claude");
+    own.join("history.jsonl")
+}
+
+pub(super) fn history_prompt(line: &Value) -> Option<HistoryPrompt> {
+    Some(HistoryPrompt {
+        conversation: line["sessionId"].as_str()?.to_owned(),
+        at: Timestamp::from_millis(line["timestamp"].as_i64()?),
+        cwd: line["project"].as_str().map(str::to_owned),
+        text: line["display"].as_str()?.to_owned(),
+    })
 }
 
 /// `FOLDER/ID.jsonl`. Others are subagents, in the same folder or further down.

@@ -15,16 +15,33 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use ruzstd::decoding::StreamingDecoder;
+use serde_json::Value;
 
 use crate::json;
+use crate::sys::Timestamp;
 
 use super::conversation::{ConversationBuilder, ToolConversation};
 use super::damage::{DamageKind, DamagedPlace};
+use super::prompts::HistoryPrompt;
 use super::{FoundConversation, ToolFolders, Wanted, has_any, has_extension, lines};
 
 /// `$CODEX_HOME`, or `~/.codex`.
 pub(super) fn root(places: &ToolFolders) -> PathBuf {
     places.folder("CODEX_HOME", ".codex")
+}
+
+/// The history of prompts.
+pub(super) fn prompt_history(places: &ToolFolders) -> PathBuf {
+    root(places).join("history.jsonl")
+}
+
+pub(super) fn history_prompt(line: &Value) -> Option<HistoryPrompt> {
+    Some(HistoryPrompt {
+        conversation: line["session_id"].as_str()?.to_owned(),
+        at: Timestamp::from_millis(line["ts"].as_i64()?.checked_mul(1000)?),
+        cwd: None,
+        text: line["text"].as_str()?.to_owned(),
+    })
 }
 
 /// The folder of the threads that the user has put away.
