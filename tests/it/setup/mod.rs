@@ -7,6 +7,7 @@
 )]
 
 mod changes;
+#[cfg(target_os = "linux")]
 mod service;
 
 use std::fs;

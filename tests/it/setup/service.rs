@@ -22,7 +22,6 @@ fn asked(home: &Home) -> Vec<String> {
     asked.lines().map(str::to_owned).collect()
 }
 
-#[cfg(target_os = "linux")]
 #[test]
 fn a_service_is_installed_and_removed() {
     let home = Home::new();
@@ -75,7 +74,6 @@ fn a_service_is_installed_and_removed() {
     assert!(asked(&home).is_empty());
 }
 
-#[cfg(target_os = "linux")]
 #[test]
 fn a_service_that_cannot_run_is_not_left_behind() {
     let home = Home::new();
