@@ -224,12 +224,9 @@ impl Setup<'_> {
         let secrets = SettingsSecrets::of([&document, &changed]);
         output.line("")?;
         show(old, &change.text, &secrets, output)?;
-        if self.args.dry_run {
-            return output.line("\nNothing was changed, because of --dry-run.");
+        if !self.may_change(&shown, output)? {
+            return Ok(());
         }
-        output.line("")?;
-        output.flush()?;
-        self.agree(&shown)?;
         if self.args.undo {
             return undo(&file, &kept, &change.text, output);
         }
@@ -293,17 +290,23 @@ impl Setup<'_> {
         })
     }
 
-    /// Asks whether a file may be changed.
-    fn agree(&self, shown: &str) -> Result<(), Failure> {
+    /// Whether a file may be changed; asks, unless the options say so. Fails if the answer is no.
+    fn may_change(&self, shown: &str, output: &mut Output) -> Result<bool, Failure> {
+        if self.args.dry_run {
+            output.line("\nNothing was changed, because of --dry-run.")?;
+            return Ok(false);
+        }
+        output.line("")?;
+        output.flush()?;
         if self.args.yes {
-            return Ok(());
+            return Ok(true);
         }
         if !stdin_is_terminal() {
             let why = "nothing was changed: there is no terminal on which to ask";
             return Err(Failure::usage(why).hint("add `--yes` to make this change"));
         }
         if ask(&format!("Change {shown}?"))? {
-            return Ok(());
+            return Ok(true);
         }
         Err(Failure::new("nothing was changed"))
     }

@@ -189,12 +189,9 @@ impl Setup<'_> {
             let line = format!("{} {}", manager.program(), command.join(" "));
             output.line(format!("  {}", printable(&line)))?;
         }
-        if self.args.dry_run {
-            return output.line("\nNothing was changed, because of --dry-run.");
+        if !self.may_change(&shown, output)? {
+            return Ok(());
         }
-        output.line("")?;
-        output.flush()?;
-        self.agree(&shown)?;
         if self.args.undo {
             let stopped = stop.iter().try_for_each(|command| manager.run(command));
             file.remove()?;
