@@ -1,6 +1,5 @@
 //! `rejoin secrets`: which conversations have keys and tokens, and of which kinds.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
@@ -48,10 +47,9 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         in_parallel(&listed, usize::MAX, |session| of_session(&context, session))
     });
     let (mut found, mut is_whole) = (Vec::new(), true);
-    for (session, kinds) in listed.iter().zip(read) {
-        match kinds {
-            Ok(kinds) if kinds.is_empty() => {}
-            Ok(kinds) => found.push((session, kinds)),
+    for read in read {
+        match read {
+            Ok(some) => found.extend(some),
             Err(failure) => {
                 is_whole = false;
                 report(global, &failure);
@@ -92,8 +90,12 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
 }
 
 /// The kinds of keys and tokens in a conversation, with what rewinds have undone in it and what its tool
-/// has written since, and in the tool's own file, which an import that masks leaves as it is.
-fn of_session(context: &CommandContext<'_>, session: &Listed) -> Result<Kinds, Failure> {
+/// has written since, and in the tool's own file, which an import that masks leaves as it is. `None` if there
+/// are none. What is shown of the conversation is masked, too: a title may end within a key.
+fn of_session(
+    context: &CommandContext<'_>,
+    session: &Listed,
+) -> Result<Option<(Listed, Kinds)>, Failure> {
     let (redactor, id) = (Redactor::default(), &session.id);
     let tools = context
         .tools()?
@@ -104,7 +106,18 @@ fn of_session(context: &CommandContext<'_>, session: &Listed) -> Result<Kinds, F
             redactor.payload(entry.record.payload);
         }
     }
-    Ok(redactor.kinds())
+    let kinds = redactor.kinds();
+    if kinds.is_empty() {
+        return Ok(None);
+    }
+    let mut shown = session.clone();
+    if let Some(title) = &session.summary.title {
+        let payload = json!({ "title": title }).to_string();
+        let masked: Option<Value> = serde_json::from_str(&redactor.payload(&payload)).ok();
+        shown.summary.title = masked.and_then(|masked| masked["title"].as_str().map(str::to_owned));
+    }
+    shown.summary.cwd = redact::text(&session.summary.cwd).into_owned();
+    Ok(Some((shown, kinds)))
 }
 
 fn list_kinds(as_json: bool, output: &mut Output) -> Result<(), Failure> {
@@ -120,7 +133,6 @@ fn list_kinds(as_json: bool, output: &mut Output) -> Result<(), Failure> {
 
 fn as_json(session: &Listed, kinds: &Kinds) -> Value {
     let mut object = list::as_json(session);
-    object["title"] = json!(title(session));
     object["tool"] = json!(session.summary.tool);
     object["secrets"] = json!(kinds);
     object
@@ -129,13 +141,10 @@ fn as_json(session: &Listed, kinds: &Kinds) -> Value {
 /// Prints the title of each conversation, and the kinds below it.
 fn print(
     context: &CommandContext<'_>,
-    found: &[(&Listed, Kinds)],
+    found: &[(Listed, Kinds)],
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let sessions: Vec<_> = found
-        .iter()
-        .map(|(session, _)| (*session).clone())
-        .collect();
+    let sessions: Vec<_> = found.iter().map(|(session, _)| session.clone()).collect();
     let (look, short) = (output.look().clone(), context.short(&sessions)?);
     for (session, kinds) in found {
         output.line(head(session, short, &look))?;
@@ -155,16 +164,10 @@ fn print(
     Ok(())
 }
 
-/// The title of a conversation, which may have a key itself.
-fn title(session: &Listed) -> Option<Cow<'_, str>> {
-    session.summary.title.as_deref().map(redact::text)
-}
-
 /// The id and the title of a conversation.
 fn head(session: &Listed, short: ShortIds, look: &Look) -> String {
     let id = short.id(&session.id);
-    let title = title(session);
-    let title = title.as_deref().unwrap_or(UNTITLED);
+    let title = session.summary.title.as_deref().unwrap_or(UNTITLED);
     let title = cut(&one_line(title), look.width.saturating_sub(width(&id) + 2));
     format!("{}  {title}", look.paint(ID, &id))
 }

@@ -17,6 +17,7 @@ use clap::builder::PossibleValue;
 
 use rejoin::engine::known::KnownAgent;
 use rejoin::protocol::v2::patch::patch;
+use rejoin::store::place;
 use rejoin::sys::program::is_program;
 
 use super::agents::{command_of, with_npx};
@@ -100,11 +101,21 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         Failure::new("cannot find the settings of editors: the home folder is unknown")
     })?;
     let rejoin = Rejoin::this()?;
-    let options = match global.store().filter(|_| global.names_store()) {
-        Some(_) => vec![
-            "--store".to_owned(),
-            store_path::root(global)?.display().to_string(),
-        ],
+    let installs = args.target == Some(SetupTarget::Import);
+    // Editors give agents the environment that they have themselves, a service has another one.
+    let is_named = global.names_store() || installs && !args.undo;
+    let options = match global.store().filter(|_| is_named) {
+        Some(_) => {
+            let root = store_path::root(global)?;
+            if place::is_address(&root) && !global.names_store() {
+                let why =
+                    "a service does not have REJOIN_STORE, and its file is no place for a password";
+                return Err(Failure::usage(why).hint(
+                    "name the database by `--store`, with its password in a file for passwords",
+                ));
+            }
+            vec!["--store".to_owned(), root.display().to_string()]
+        }
         None => Vec::new(),
     };
     let setup = Setup {
@@ -113,7 +124,6 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         rejoin: &rejoin,
         options: &options,
     };
-    let installs = args.target == Some(SetupTarget::Import);
     let files = if installs { Vec::new() } else { setup.files() };
     let pasted = args
         .editor()

@@ -184,6 +184,14 @@ fn secrets_are_listed_by_their_kinds_and_not_shown() {
     assert_eq!(json[0]["sessionId"], id);
     assert_eq!(json[0]["secrets"], json!({ "github-pat": 1 }));
     assert_eq!(json.as_array().unwrap().len(), 1);
+    // A title may end within a password.
+    let password = "Zx9qLm4Tt7Vb2Kp8Qw3R".repeat(20);
+    session(
+        store,
+        &format!("{} https://ada:{password}@db.example/x", "so ".repeat(20)),
+    );
+    let printed = runs(store, &["secrets", "--json"]);
+    assert!(!printed.contains(&password[..12]), "{printed}");
     let kinds = runs(store, &["secrets", "--kinds"]);
     let kinds: Vec<_> = kinds.lines().collect();
     assert!(kinds.contains(&"github-pat") && kinds.contains(&"anthropic-token"));

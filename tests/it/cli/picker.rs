@@ -192,7 +192,7 @@ fn rejoin_alone_is_the_list_in_terminals_of_any_width() {
         assert!(listed.contains(&format!("Wide {columns}")), "{listed}");
     }
     let exported = std::fs::read_dir(folder.path()).unwrap().count();
-    assert_eq!(exported, 1, "one file of the same conversation");
+    assert_eq!(exported, 3, "no file is overwritten");
 }
 
 /// A conversation of Claude Code that was changed so many days ago.

@@ -48,6 +48,24 @@ fn a_service_is_installed_and_removed() {
         format!("--user restart {unit}"),
     ];
     assert_eq!(asked(&home), started);
+    // A service does not have the environment of this shell.
+    let mut named = home.command(&["setup", "import", "--dry-run"]);
+    let said = named.env("REJOIN_STORE", "/srv/own").output().unwrap();
+    let said = String::from_utf8(said.stdout).unwrap();
+    assert!(said.contains(r#""--store" "/srv/own""#), "{said}");
+    let mut named = home.command(&["setup", "import", "--yes"]);
+    let refused = named.env("REJOIN_STORE", "postgres://ada:secret@db/rejoin");
+    let refused = refused.output().unwrap();
+    let why = String::from_utf8(refused.stderr).unwrap();
+    assert!(
+        !refused.status.success() && why.contains("--store"),
+        "{why}"
+    );
+    assert!(
+        !fs::read_to_string(home.path(UNIT))
+            .unwrap()
+            .contains("secret")
+    );
     // Again, with another store and another folder of a tool.
     let mut again = home.command(&["--store", "/srv/50%", "setup", "import", "--yes"]);
     let output = again.env("CODEX_HOME", "/srv/codex").output().unwrap();

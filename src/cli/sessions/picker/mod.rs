@@ -249,7 +249,13 @@ impl PickerScreen<'_> {
             PickerAction::Import(id) => self.import(&id)?,
             PickerAction::Export(id) => {
                 let short = ShortIds::of([&id]).id(&id);
-                let path = format!("conversation-{short}.md");
+                let names = (1..).map(|number| match number {
+                    1 => format!("conversation-{short}.md"),
+                    number => format!("conversation-{short}-{number}.md"),
+                });
+                // A file of the user's is not overwritten.
+                let is_free = |path: &String| Path::new(path).symlink_metadata().is_err();
+                let path = { names }.find(is_free).unwrap_or_default();
                 export::write_markdown(&mut self.context.read(&id)?, Path::new(&path))?;
                 let note = format!("Written to {path} in this folder.");
                 self.picker.say(&note);

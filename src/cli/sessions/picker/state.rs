@@ -29,7 +29,7 @@ const ALL_KEYS: [(&str, &str); 15] = [
     ("o", "show it as a page in the browser"),
     ("r", "go on with it in its own tool"),
     ("a", "attach: follow it live, and answer its agent"),
-    ("e", "export it as Markdown into this folder"),
+    ("e", "export it as Markdown into a new file in this folder"),
     ("n", "give it another name"),
     ("i", "import: keep a copy here of what another tool keeps"),
     ("c", "copy its ID"),
@@ -84,10 +84,10 @@ enum PickerMode {
     List,
     /// Typing what to search for.
     Search,
-    /// Answering whether the chosen session is to be deleted.
-    Delete,
-    /// Typing another title of the chosen session.
-    Rename(String),
+    /// Answering whether this session is to be deleted.
+    Delete(SessionId),
+    /// Typing another title of this session.
+    Rename(SessionId, String),
     /// Reading what the keys do.
     Keys,
 }
@@ -145,10 +145,21 @@ impl Picker {
         picker
     }
 
-    /// The list has these rows, in their order. What was chosen stays so.
+    /// The list has these rows, in their order. What was chosen stays so. A question about a session that
+    /// is gone ends.
     pub(super) fn set_rows(&mut self, rows: Vec<PickerRow>) {
+        let asked = match &self.mode {
+            PickerMode::Delete(id) | PickerMode::Rename(id, _) => Some(id.clone()),
+            _ => None,
+        };
+        if let Some(id) = &asked
+            && !rows.iter().any(|row| row.id == *id)
+        {
+            self.mode = PickerMode::List;
+            self.note = "this session is gone: nothing was changed".to_owned();
+        }
         // The first one is nobody's choice.
-        let before = self.chosen().filter(|_| self.chosen > 0);
+        let before = asked.or_else(|| self.chosen().filter(|_| self.chosen > 0));
         self.rows = rows;
         self.lay_out();
         self.search_and_choose(before.as_ref());
@@ -192,11 +203,11 @@ impl Picker {
                 self.mode = PickerMode::Search;
                 self.searched(key)
             }
-            PickerMode::Delete => {
+            PickerMode::Delete(id) => {
                 let yes = matches!(key, PickerKey::Char('y' | 'Y'));
-                self.chosen().filter(|_| yes).map(PickerAction::Delete)
+                yes.then_some(PickerAction::Delete(id))
             }
-            PickerMode::Rename(title) => self.renamed(key, title),
+            PickerMode::Rename(id, title) => self.renamed(key, id, title),
             PickerMode::Keys => None,
         }
     }
@@ -262,28 +273,34 @@ impl Picker {
     /// keeps it.
     fn ask_to_change(&mut self, renames: bool) {
         let row = self.chosen_row();
-        match row.map(|row| (row.kept.clone(), row.shown.title.clone())) {
-            None => {}
-            Some((Some(why), _)) => self.note = why,
-            Some((None, title)) if renames => self.mode = PickerMode::Rename(title),
-            Some((None, _)) => self.mode = PickerMode::Delete,
+        let Some(row) = row else { return };
+        let id = row.id.clone();
+        match row.kept.clone() {
+            Some(why) => self.note = why,
+            None if renames => self.mode = PickerMode::Rename(id, row.shown.title.clone()),
+            None => self.mode = PickerMode::Delete(id),
         }
     }
 
     /// A key while a title is typed.
-    fn renamed(&mut self, key: PickerKey, mut title: String) -> Option<PickerAction> {
+    fn renamed(
+        &mut self,
+        key: PickerKey,
+        id: SessionId,
+        mut title: String,
+    ) -> Option<PickerAction> {
         match key {
             PickerKey::Char(c) => title.push(c),
             PickerKey::Backspace => _ = title.pop(),
             PickerKey::Control('u') => title.clear(),
             PickerKey::Escape => return None,
             PickerKey::Enter => {
-                let id = self.chosen().filter(|_| !title.trim().is_empty())?;
-                return Some(PickerAction::Rename(id, title));
+                let is_title = !title.trim().is_empty();
+                return is_title.then_some(PickerAction::Rename(id, title));
             }
             _ => {}
         }
-        self.mode = PickerMode::Rename(title);
+        self.mode = PickerMode::Rename(id, title);
         None
     }
 
@@ -557,8 +574,10 @@ impl Picker {
     /// The keys, a question or a message, in as many lines as it takes.
     fn foot(&self) -> Vec<StyledLine> {
         let spans = match &self.mode {
-            PickerMode::Delete => vec![(WAITING, "Move this session to the trash? y/N".to_owned())],
-            PickerMode::Rename(title) => vec![
+            PickerMode::Delete(_) => {
+                vec![(WAITING, "Move this session to the trash? y/N".to_owned())]
+            }
+            PickerMode::Rename(_, title) => vec![
                 (STRONG, "Title: ".to_owned()),
                 (PLAIN, title.clone()),
                 (FAINT, format!("▏{NAMING_KEYS}")),

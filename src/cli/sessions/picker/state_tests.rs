@@ -383,3 +383,31 @@ fn a_preview_is_made_for_the_words_of_the_search() {
     picker.set_hits("fix".to_owned(), Vec::new());
     assert_eq!(picker.wants_preview(), Some(wanted));
 }
+
+#[test]
+fn a_question_is_about_its_session_also_if_the_list_changes() {
+    let rows = |picker: &Picker, but: usize| {
+        let rows = picker.rows.iter().filter(|row| row.id != id(but));
+        rows.cloned().rev().collect::<Vec<_>>()
+    };
+    for keys in ["d", "n"] {
+        let mut picker = picker(&TITLES, 100, 20);
+        press(&mut picker, keys);
+        // The first row is another one now.
+        let reversed = rows(&picker, 9);
+        picker.set_rows(reversed);
+        assert_eq!(picker.chosen(), Some(id(0)));
+        let action = press(&mut picker, if keys == "d" { "y" } else { "enter" });
+        let expected = match keys {
+            "d" => PickerAction::Delete(id(0)),
+            _ => PickerAction::Rename(id(0), TITLES[0].to_owned()),
+        };
+        assert_eq!(action, Some(expected));
+        // The session is gone, and so is the question.
+        press(&mut picker, keys);
+        let without = rows(&picker, 0);
+        picker.set_rows(without);
+        assert_eq!(picker.mode, PickerMode::List);
+        assert_eq!(press(&mut picker, "y"), None);
+    }
+}
