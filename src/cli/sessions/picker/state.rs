@@ -156,7 +156,7 @@ impl Picker {
             && !rows.iter().any(|row| row.id == *id)
         {
             self.mode = PickerMode::List;
-            self.note = "this session is gone: nothing was changed".to_owned();
+            self.say("This session is gone: nothing was changed.");
         }
         // The first one is nobody's choice.
         let before = asked.or_else(|| self.chosen().filter(|_| self.chosen > 0));
