@@ -151,7 +151,7 @@ impl Term {
         whole.chain(tokens.find_parts(self.sought_parts()))
     }
 
-    /// What is looked for as parts of a name. A part may be the beginning of a word, and its end may
+    /// The parts of a name that are looked for. A part may be the beginning of a word, and its end may
     /// not be.
     fn sought_parts(&self) -> &[String] {
         match &self.words[..] {

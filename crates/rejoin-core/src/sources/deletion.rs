@@ -39,6 +39,16 @@ pub(super) struct DeletionRule {
     pub(super) most: Option<usize>,
 }
 
+impl DeletionRule {
+    /// The rule of a tool that deletes by age alone, after so many days; never without a number.
+    pub(super) fn after_days(days: Option<i64>) -> Self {
+        Self {
+            age: days.map(|days| days.saturating_mul(DAY)),
+            most: None,
+        }
+    }
+}
+
 /// How many conversations each tool of `live` will delete if it is started within this time from now, of
 /// which there is no copy in the store. Tools that delete none are left out. Without a catalog there is no
 /// store, and each file counts.

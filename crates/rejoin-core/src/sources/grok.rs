@@ -17,15 +17,19 @@ use crate::sys::Timestamp;
 use super::content::{as_text, text};
 use super::conversation::ToolConversation;
 use super::damage::DamagedPlace;
-use super::deletion::{DAY, DeletionRule, toml_integer};
+use super::deletion::{DeletionRule, toml_integer};
 use super::subagents::SourceSubagent;
 use super::updates::UpdateReader;
 use super::usage::{Spent, number};
 use super::{FoundConversation, ToolFolders, Wanted, has_any, lines};
 
-/// `$GROK_HOME/sessions`, or that in `~/.grok`.
+/// `$GROK_HOME`, or `~/.grok`.
+fn own(places: &ToolFolders) -> PathBuf {
+    places.folder("GROK_HOME", ".grok")
+}
+
 pub(super) fn root(places: &ToolFolders) -> PathBuf {
-    places.folder("GROK_HOME", ".grok").join("sessions")
+    own(places).join("sessions")
 }
 
 /// The days after which it deletes a session, unless settings say otherwise.
@@ -33,7 +37,7 @@ const DAYS: i64 = 30;
 
 /// Files of sessions are deleted by their times, after `cleanup_ttl_days` of `[storage]`.
 pub(super) fn deletion_rule(places: &ToolFolders) -> DeletionRule {
-    let own = places.folder("GROK_HOME", ".grok");
+    let own = own(places);
     let of_system = |name| places.of_system(["etc/grok", "etc/grok", ""], name);
     let layers = [
         of_system("requirements.toml").filter(|_| cfg!(unix)),
@@ -48,10 +52,7 @@ pub(super) fn deletion_rule(places: &ToolFolders) -> DeletionRule {
         .filter_map(|path| std::fs::read_to_string(path).ok());
     let days = texts.find_map(|text| toml_integer(&text, "storage", "cleanup_ttl_days"));
     let days = days.filter(|days| *days > 0).unwrap_or(DAYS);
-    DeletionRule {
-        age: Some(days.saturating_mul(DAY)),
-        most: None,
-    }
+    DeletionRule::after_days(Some(days))
 }
 
 const UPDATES: &str = "updates.jsonl";

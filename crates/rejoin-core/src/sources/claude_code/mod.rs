@@ -12,15 +12,17 @@ use serde_json::Value;
 use crate::sys::Timestamp;
 
 use super::conversation::{ConversationBuilder, ToolConversation};
-use super::deletion::{DAY, DeletionRule, ToolSettings};
+use super::deletion::{DeletionRule, ToolSettings};
 use super::prompts::HistoryPrompt;
 use super::{FoundConversation, ToolFolders, Wanted, branch, has_any, has_extension, lines};
 
-/// `$CLAUDE_CONFIG_DIR/projects`, or that in `~/.claude`.
+/// `$CLAUDE_CONFIG_DIR`, or `~/.claude`.
+fn own(places: &ToolFolders) -> PathBuf {
+    places.folder("CLAUDE_CONFIG_DIR", ".claude")
+}
+
 pub(super) fn root(places: &ToolFolders) -> PathBuf {
-    places
-        .folder("CLAUDE_CONFIG_DIR", ".claude")
-        .join("projects")
+    own(places).join("projects")
 }
 
 /// The days after which it deletes a session, unless settings say otherwise.
@@ -32,22 +34,19 @@ const DAYS: i64 = 30;
 pub(super) fn deletion_rule(places: &ToolFolders, project: Option<&Path>) -> DeletionRule {
     let key = "/cleanupPeriodDays";
     let managed = ToolSettings::read(managed_settings(places));
-    let own = project.map(|project| project.join(".claude"));
-    let own = own.map(|own| ["settings.local.json", "settings.json"].map(|name| own.join(name)));
-    let users = places.folder("CLAUDE_CONFIG_DIR", ".claude");
-    let users = users.join("settings.json");
-    let settings = ToolSettings::read(own.into_iter().flatten().chain([users]));
+    let of_project = project.map(|project| {
+        let names = ["settings.local.json", "settings.json"];
+        names.map(|name| project.join(".claude").join(name))
+    });
+    let users = own(places).join("settings.json");
+    let settings = ToolSettings::read(of_project.into_iter().flatten().chain([users]));
     let days = match (managed.value(key), settings.value(key)) {
         (Some(days), _) => days.as_i64(),
         _ if managed.are_broken() || settings.are_broken() => None,
         (None, Some(days)) => days.as_i64(),
         (None, None) => Some(DAYS),
     };
-    let days = days.filter(|days| *days > 0);
-    DeletionRule {
-        age: days.map(|days| days.saturating_mul(DAY)),
-        most: None,
-    }
+    DeletionRule::after_days(days.filter(|days| *days > 0))
 }
 
 /// The settings of the organization, the most important first: of the parts, those with later names.
@@ -71,8 +70,7 @@ fn managed_settings(places: &ToolFolders) -> Vec<PathBuf> {
 
 /// The history of prompts, in which those of earlier versions do not name their session.
 pub(super) fn prompt_history(places: &ToolFolders) -> PathBuf {
-    let own = places.folder("CLAUDE_CONFIG_DIR", ".claude");
-    own.join("history.jsonl")
+    own(places).join("history.jsonl")
 }
 
 pub(super) fn history_prompt(line: &Value) -> Option<HistoryPrompt> {

@@ -9,9 +9,8 @@ use std::time::SystemTime;
 
 use rusqlite::Row;
 
-use crate::sys::lock;
-
 use crate::sources::database::{self, column};
+use crate::sys::lock;
 
 /// A thread in the database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,26 +23,26 @@ pub(super) struct ThreadState {
 /// The threads of a database, by their ids.
 type Threads = HashMap<String, ThreadState>;
 
-/// A database as it was when it was read: the sizes and times of its files.
-type Edition = Vec<(PathBuf, u64, SystemTime)>;
+/// The sizes and times of the files of a database.
+type DatabaseFiles = Vec<(PathBuf, u64, SystemTime)>;
 
 /// The threads that were read last: all conversations of a list need them.
-static LAST: LazyLock<Mutex<(Edition, Arc<Threads>)>> = LazyLock::new(Mutex::default);
+static LAST: LazyLock<Mutex<(DatabaseFiles, Arc<Threads>)>> = LazyLock::new(Mutex::default);
 
 /// The threads in the database of this folder; empty if no database can be read.
 pub(super) fn of(root: &Path) -> Arc<Threads> {
     let Some(path) = newest(root) else {
         return Arc::default();
     };
-    let edition = edition(&path);
+    let files = files(&path);
     let mut last = lock(&LAST);
-    if last.0 != edition {
+    if last.0 != files {
         let threads = read(&path).unwrap_or_else(|error| {
             let path = path.display();
             tracing::debug!(%path, %error, "cannot read the names of threads");
             Threads::new()
         });
-        *last = (edition, Arc::new(threads));
+        *last = (files, Arc::new(threads));
     }
     last.1.clone()
 }
@@ -62,7 +61,7 @@ fn newest(root: &Path) -> Option<PathBuf> {
     databases.max().map(|(_, path)| path)
 }
 
-fn edition(path: &Path) -> Edition {
+fn files(path: &Path) -> DatabaseFiles {
     let log = path.with_extension("sqlite-wal");
     let files = [path.to_owned(), log].into_iter();
     let known = files.filter_map(|path| {

@@ -250,13 +250,13 @@ impl AgentSessionInner {
             let instead_of = replayed.own.instead_of.iter();
             for session_id in instead_of.chain(&replayed.own.id) {
                 let knows = replayed.own.knows(session_id);
-                let is_briefed = replayed.own.id.as_ref() == Some(session_id)
+                let has_one_prompt = replayed.own.id.as_ref() == Some(session_id)
                     && replayed.prompts_since_briefing == Some(1);
                 let strategy = match strategy {
                     // All that this session has came with one prompt, and is lost if the agent was
                     // killed before it has written that to its files. The replay shows whether it is
                     // there, and is short.
-                    Strategy::Any if is_briefed => Strategy::LoadFirst,
+                    Strategy::Any if has_one_prompt => Strategy::LoadFirst,
                     strategy => strategy,
                 };
                 let continued =
@@ -338,9 +338,11 @@ impl AgentSessionInner {
         // A log of an earlier version does not have the modes and options that the agent reports.
         let reported = settings::reported(&restored.answer).is_some();
         let unrecorded = self.opening.history.current_settings().answer.is_none();
-        let new =
-            renamed || !is_same || instead != replayed.own.instead_of || reported && unrecorded;
-        let new = new || replayed.own.is_rewound;
+        let new = renamed
+            || !is_same
+            || instead != replayed.own.instead_of
+            || reported && unrecorded
+            || replayed.own.is_rewound;
         let (changed, gone) = settings.changes_since(&replayed.settings);
         // The options that the client has given are recorded with the agent's answer.
         let new = new || given.is_some() && !changed.is_empty();
