@@ -26,6 +26,7 @@ mod setup;
 mod socket;
 mod sources;
 mod stats;
+mod store_changes;
 mod store_command;
 mod store_path;
 mod term;
@@ -83,7 +84,7 @@ enum AnyCommand {
     /// Show what rejoin does: prompt it, kill it during its answer, load the session again.
     #[command(after_help = "Example:\n  rejoin demo --keep demo")]
     Demo(demo::Args),
-    /// The commands for sessions by longer names: `rejoin list` is `rejoin list`; alone in a
+    /// The commands for sessions by longer names: `rejoin sessions list` is `rejoin list`; alone in a
     /// terminal, choose a session from a list.
     #[command(hide = true)]
     Sessions(sessions::Args),

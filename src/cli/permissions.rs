@@ -15,7 +15,7 @@ use super::sessions::id::find;
 use super::sessions::named::{SESSION, ShortIds};
 use super::term::{
     FAINT, ID, Look, Output, PLAIN, STRONG, StyledLine, busy, count, cut, of_decision, one_line,
-    pad, report, width,
+    pad, successes, width,
 };
 use super::values::number;
 
@@ -65,15 +65,8 @@ impl Asked {
 
     /// What the agent wanted to do, on one line.
     fn what(&self) -> String {
-        let title = self.permission.title.as_deref().unwrap_or_default();
-        let subject = self.permission.subject.as_deref().unwrap_or_default();
-        let what = match (title, subject) {
-            ("", "") => self.permission.kind.clone().unwrap_or_default(),
-            (title, subject) if title.contains(subject) => title.to_owned(),
-            (title, subject) if subject.contains(title) => subject.to_owned(),
-            _ => format!("{title}: {subject}"),
-        };
-        one_line(&what)
+        let kind = || self.permission.kind.clone();
+        one_line(&self.permission.wanted().or_else(kind).unwrap_or_default())
     }
 
     fn decision(&self) -> &'static str {
@@ -92,11 +85,7 @@ impl Asked {
 
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let context = CommandContext::of_existing(global)?;
-    let zone = output.look().zone;
-    let since = args.since.as_ref();
-    let since =
-        since.map(|text| sessions::time_of("--since", text, false, &*context.sys.clock, zone));
-    let since = since.transpose()?.unwrap_or_default();
+    let since = sessions::since(&context, args.since.as_deref(), output)?.unwrap_or_default();
     let ids = match &args.id {
         Some(id) => vec![find(&context, id)?],
         None => context.store.ids()?,
@@ -105,18 +94,9 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     let read = busy(doing, || {
         in_parallel(&ids, usize::MAX, |id| of_session(&context, id, &since))
     });
-    let mut all = Vec::new();
-    let mut is_whole = true;
-    for read in read {
-        match read {
-            Ok(some) => all.extend(some),
-            Err(failure) => {
-                is_whole = false;
-                report(global, &failure);
-            }
-        }
-    }
-    all.sort_by(|one: &Asked, other| other.permission.at.cmp(&one.permission.at));
+    let (read, end) = successes(global, read);
+    let mut all: Vec<Asked> = read.into_iter().flatten().collect();
+    all.sort_by(|one, other| other.permission.at.cmp(&one.permission.at));
     let total = all.len();
     let usual = if output.is_terminal() && !args.json {
         ON_A_SCREEN
@@ -144,11 +124,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     if total == 0 {
         context.nothing("no agent has asked for permission");
     }
-    if is_whole {
-        Ok(())
-    } else {
-        Err(Failure::reported())
-    }
+    end
 }
 
 /// The requests in a session's log since this time.

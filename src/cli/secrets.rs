@@ -14,7 +14,7 @@ use super::sessions::context::CommandContext;
 use super::sessions::list;
 use super::sessions::named::{ShortIds, UNTITLED};
 use super::sources;
-use super::term::{FAINT, ID, Look, Output, WAITING, busy, count, cut, one_line, report, width};
+use super::term::{FAINT, ID, Look, Output, WAITING, busy, count, cut, one_line, successes, width};
 
 /// Where to look, and what to print.
 #[derive(Debug, clap::Args)]
@@ -46,16 +46,8 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     let read = busy(doing, || {
         in_parallel(&listed, usize::MAX, |session| of_session(&context, session))
     });
-    let (mut found, mut is_whole) = (Vec::new(), true);
-    for read in read {
-        match read {
-            Ok(some) => found.extend(some),
-            Err(failure) => {
-                is_whole = false;
-                report(global, &failure);
-            }
-        }
-    }
+    let (read, end) = successes(global, read);
+    let found: Vec<_> = read.into_iter().flatten().collect();
     if args.json {
         output.json(
             &found
@@ -82,11 +74,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         );
         output.line(output.look().paint(FAINT, &text))?;
     }
-    if is_whole {
-        Ok(())
-    } else {
-        Err(Failure::reported())
-    }
+    end
 }
 
 /// The kinds of keys and tokens in a conversation, with what rewinds have undone in it and what its tool
@@ -144,8 +132,7 @@ fn print(
     found: &[(Listed, Kinds)],
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let sessions: Vec<_> = found.iter().map(|(session, _)| session.clone()).collect();
-    let (look, short) = (output.look().clone(), context.short(&sessions)?);
+    let (look, short) = (output.look().clone(), context.short(&[])?);
     for (session, kinds) in found {
         output.line(head(session, short, &look))?;
         let kinds = kinds.iter().map(|(kind, count)| match count {

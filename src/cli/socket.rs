@@ -279,9 +279,24 @@ pub(super) fn greet(
     })
 }
 
-/// Has the process with this socket change a session that it has open, as a client of it would. Fails if
-/// the process cannot be reached; the answer says whether it has refused.
+/// Has the process that has a session open change it, as a client of it would. Fails if that process cannot
+/// be reached; the answer says whether it has refused.
 pub(super) fn pass(
+    store: &Store,
+    holder: Holder,
+    id: &SessionId,
+    request: &Passed,
+) -> Result<Result<(), Refusal>, Failure> {
+    let Some(socket) = holder.local_socket() else {
+        let (holder, id) = (Some(holder), id.clone());
+        return Err(StoreError::InUse { holder, id }.into());
+    };
+    let passed = pass_to(store, socket, id, request);
+    passed.map_err(|error| unreachable(&holder, &error.to_string()))
+}
+
+/// Passes a request to the process with this socket.
+fn pass_to(
     store: &Store,
     socket: &str,
     id: &SessionId,

@@ -6,7 +6,6 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rejoin::engine::known::title;
 use rejoin::index::{Catalog, ListError};
 use rejoin::sources::{LiveSources, SOURCES, Source, ToolFolders};
 use rejoin::sys::Timestamp;
@@ -129,31 +128,15 @@ impl SourceChoice {
 }
 
 /// The tools that will delete conversations of which there is no copy in the store within the next 7 days,
-/// each with its name for people and their number. Without a catalog there is no store.
+/// and how many each. Without a catalog there is no store.
 pub(super) fn soon_deleted(
     live: &LiveSources,
     catalog: Option<&Catalog>,
     now: Timestamp,
-) -> Result<Vec<SoonDeleted>, ListError> {
-    let soon = rejoin::sources::soon_deleted(live, catalog, now, AHEAD)?.into_iter();
-    let named = soon.filter_map(|(name, number)| {
-        let source = SOURCES.iter().find(|source| source.name == name)?;
-        Some(SoonDeleted {
-            source,
-            tool: title(source.agent),
-            number,
-        })
-    });
-    Ok(named.collect())
-}
-
-/// Conversations that their tool will soon delete.
-#[derive(Debug)]
-pub(super) struct SoonDeleted {
-    pub(super) source: &'static Source,
-    /// The name of the tool, as people know it.
-    pub(super) tool: &'static str,
-    pub(super) number: usize,
+) -> Result<Vec<(&'static Source, usize)>, ListError> {
+    let soon = rejoin::sources::soon_deleted(live, catalog, now, AHEAD)?;
+    let number = |source: &'static Source| Some((source, *soon.get(source.name)?));
+    Ok(SOURCES.iter().filter_map(number).collect())
 }
 
 /// The name of the tool with this agent.

@@ -17,7 +17,7 @@ use super::global::Global;
 use super::open::show;
 use super::page_file::{self, PrivateFile};
 use super::sessions::context::{CommandContext, OtherTools, unread};
-use super::sessions::time_of;
+use super::sessions::since;
 use super::sources;
 use super::term::{
     ID, Output, STRONG, StyledLine, busy, count, cut_start, pad, printable, report, width, wrap,
@@ -62,11 +62,7 @@ pub(super) struct Args {
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let context = CommandContext::of_sources(global, &args.sources)?;
     let ids = context.store.ids()?;
-    let since = args.since.as_ref().map(|text| {
-        let (clock, zone) = (&*context.sys.clock, output.look().zone);
-        time_of("--since", text, false, clock, zone)
-    });
-    let since = since.transpose()?.unwrap_or_default();
+    let since = since(&context, args.since.as_deref(), output)?.unwrap_or_default();
     let doing = || format!("Reading {} …", count(ids.len(), "session"));
     let of_log = |id: &SessionId| -> Result<Vec<TurnStats>, Failure> {
         match context.store.read(id) {

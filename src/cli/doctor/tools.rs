@@ -3,7 +3,7 @@
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
 use crate::cli::sessions::context::{CommandContext, unread};
-use crate::cli::sources::{self, SoonDeleted};
+use crate::cli::sources;
 use crate::cli::store_path;
 use crate::cli::term::count;
 use rejoin::engine::known::title;
@@ -18,33 +18,19 @@ const CHECK: &str = "conversations";
 
 /// The findings; none if no other tool was used here, or none is listed.
 pub(super) fn check(global: &Global) -> Vec<Finding> {
-    match find(global) {
-        Ok(None) => Vec::new(),
-        Ok(Some((soon, gone))) => {
-            let mut findings: Vec<_> = soon.iter().map(finding).collect();
-            if findings.is_empty() {
-                let what = "no other tool will delete one in the next 7 days that has no copy here";
-                findings.push(Finding::ok(CHECK, what));
-            }
-            findings.extend(gone.iter().map(prompts));
-            findings
-        }
-        Err(failure) => vec![Finding::warning(
-            CHECK,
-            failure.message(),
-            "make their files readable",
-        )],
-    }
+    find(global).unwrap_or_else(|failure| {
+        let finding = Finding::warning(CHECK, failure.message(), "make their files readable");
+        vec![finding]
+    })
 }
 
-/// What will be deleted soon, and of how many conversations of which tools only prompts are left; none if
-/// there is nothing to look at. A store is not created for it.
-fn find(global: &Global) -> Result<Option<Found>, Failure> {
+/// The findings. A store is not created for them.
+fn find(global: &Global) -> Result<Vec<Finding>, Failure> {
     let live = sources::usual(global)?.filter(|live| live.are_there());
     let (root, sys) = (store_path::root(global)?, Sys::real());
     // Which of them have a copy in a database, the list does not know.
     let Some(live) = live.filter(|_| !place::is_address(&root)) else {
-        return Ok(None);
+        return Ok(Vec::new());
     };
     let now = sys.clock.now();
     let mut gone = Vec::new();
@@ -57,12 +43,18 @@ fn find(global: &Global) -> Result<Option<Found>, Failure> {
     } else {
         sources::soon_deleted(&live, None, now)
     };
-    soon.map(|soon| Some((soon, gone)))
-        .map_err(|error| unread(&error))
+    let mut findings: Vec<_> = soon
+        .map_err(|error| unread(&error))?
+        .iter()
+        .map(soon_deleted)
+        .collect();
+    if findings.is_empty() {
+        let what = "no other tool will delete one in the next 7 days that has no copy here";
+        findings.push(Finding::ok(CHECK, what));
+    }
+    findings.extend(gone.iter().map(prompts));
+    Ok(findings)
 }
-
-/// See [`find`].
-type Found = (Vec<SoonDeleted>, Vec<(&'static Source, usize)>);
 
 /// Of how many conversations of each tool only prompts are left.
 fn gone_conversations(
@@ -91,12 +83,7 @@ fn prompts((source, number): &(&Source, usize)) -> Finding {
     Finding::ok(CHECK, what).hint(hint)
 }
 
-fn finding(soon: &SoonDeleted) -> Finding {
-    let SoonDeleted {
-        source,
-        tool,
-        number,
-    } = soon;
+fn soon_deleted((source, number): &(&Source, usize)) -> Finding {
     let days = sources::places().and_then(|places| source.days_kept(&places));
     let rule = days.map_or(String::new(), |days| {
         format!(", since it keeps them for {}", count(days, "day"))
@@ -105,7 +92,8 @@ fn finding(soon: &SoonDeleted) -> Finding {
     Finding::warning(
         CHECK,
         format!(
-            "{tool} will delete {} in the next 7 days, when it is started{rule}",
+            "{} will delete {} in the next 7 days, when it is started{rule}",
+            title(source.agent),
             count(*number, "conversation")
         ),
         format!("`rejoin import {name}` copies them; `rejoin setup import` copies new ones, too"),

@@ -3,6 +3,7 @@
 //! New records change the last turn: messages grow, tool calls end. So the lines of the last turn
 //! are painted anew each time, from the first one that has changed.
 
+use std::borrow::Cow;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -265,26 +266,32 @@ impl<'a, 'o> LiveView<'a, 'o> {
                 .map(|line| look.paint(WAITING, &cut(line, look.width)));
             return painted.collect();
         }
-        let how = match self.context.short(&[]) {
+        let (style, text) = match self.state() {
+            _ if !self.is_open() => (
+                FAINT,
+                "no process has the session open: load it in your client".into(),
+            ),
+            Some(ActivityState::Running) => {
+                (ACTIVE, "running; Ctrl-C leaves, and it goes on".into())
+            }
+            Some(ActivityState::RequiresAction) => (WAITING, self.how_to_answer()),
+            _ => (FAINT, "idle; Ctrl-C leaves".into()),
+        };
+        let lines = wrapped(&text, look.width.saturating_sub(1)).into_iter();
+        lines.map(|line| look.paint(style, &line)).collect()
+    }
+
+    /// The line for a session that waits for an answer, which is given elsewhere or not known here yet.
+    fn how_to_answer(&self) -> Cow<'static, str> {
+        match self.context.short(&[]) {
             Ok(short) if !self.does_answer => {
                 let id = short.id(self.id);
                 let text =
                     format!("waiting for an answer; `rejoin attach {id} --answer` gives one");
-                self.context.global.with_store(&text)
+                self.context.global.with_store(&text).into()
             }
-            _ => "waiting for an answer".to_owned(),
-        };
-        let (style, text) = match self.state() {
-            _ if !self.is_open() => (
-                FAINT,
-                "no process has the session open: load it in your client",
-            ),
-            Some(ActivityState::Running) => (ACTIVE, "running; Ctrl-C leaves, and it goes on"),
-            Some(ActivityState::RequiresAction) => (WAITING, how.as_str()),
-            _ => (FAINT, "idle; Ctrl-C leaves"),
-        };
-        let lines = wrapped(text, look.width.saturating_sub(1)).into_iter();
-        lines.map(|line| look.paint(style, &line)).collect()
+            _ => "waiting for an answer".into(),
+        }
     }
 
     fn is_open(&self) -> bool {

@@ -9,9 +9,6 @@ pub(super) mod wait;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::thread;
-use std::time::Duration;
 
 use crate::cli::exit::Failure;
 use crate::cli::sessions::context::CommandContext;
@@ -21,7 +18,7 @@ use rejoin::record::ActivityState;
 use rejoin::redact::command::masked_command;
 use rejoin::server::control::ProcessDescription;
 use rejoin::store::{Holder, Host};
-use rejoin::sys::{SessionId, Watch};
+use rejoin::sys::SessionId;
 
 /// A session that a process has open.
 struct ListedOpenSession {
@@ -100,37 +97,6 @@ impl Live {
     /// The process that has a session open, if it has answered.
     fn process_of(&self, session: &ListedOpenSession) -> Option<&ProcessDescription> {
         self.processes.get(session.socket()?)
-    }
-}
-
-/// Reports that something has changed in a store.
-struct StoreChanges {
-    changed: Receiver<()>,
-    /// Reports the changes while it is kept; none if the store cannot be watched.
-    _watch: Option<Watch>,
-}
-
-impl StoreChanges {
-    fn of(context: &CommandContext<'_>) -> Self {
-        let (changes, changed) = mpsc::channel();
-        let watch = context.store.watch(move |_| {
-            changes.send(()).ok();
-        });
-        Self {
-            changed,
-            _watch: watch
-                .inspect_err(|error| tracing::debug!(%error, "changes are not reported"))
-                .ok(),
-        }
-    }
-
-    /// Waits until something has changed since the last call, but no longer than `limit`: not every
-    /// change is reported.
-    fn wait(&self, limit: Duration) {
-        if self.changed.recv_timeout(limit) == Err(RecvTimeoutError::Disconnected) {
-            thread::sleep(limit);
-        }
-        while self.changed.try_recv().is_ok() {}
     }
 }
 

@@ -36,13 +36,9 @@ pub(super) struct AskedPermission {
 }
 
 impl AskedPermission {
-    /// What is asked: the title of the tool call, and what it would do it to.
+    /// The question for the user, on one line.
     pub(super) fn question(&self) -> String {
-        let title = self.request.title.as_deref().unwrap_or("Permission?");
-        match self.request.subject.as_deref() {
-            Some(subject) if !title.contains(subject) => one_line(&format!("{title}: {subject}")),
-            _ => one_line(title),
-        }
+        one_line(self.request.wanted().as_deref().unwrap_or("Permission?"))
     }
 
     /// The answers to choose from: what the user types for each, and its name. The first of those that

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
 use crate::cli::sessions::context::CommandContext;
+use crate::cli::store_changes::StoreChanges;
 use crate::cli::store_path;
 use crate::cli::term::{
     ACTIVE, FAINT, ID, Output, STRONG, WAITING, cut, one_line, printable_json, width,
@@ -20,7 +21,7 @@ use rejoin::record::ActivityState;
 use rejoin::store::Host;
 use rejoin::sys::{Sys, Timestamp, lock};
 
-use super::{ListedOpenSession, Live, StoreChanges};
+use super::{ListedOpenSession, Live};
 
 /// How many columns of the terminal are between those of the table.
 const GAP: usize = 2;
@@ -85,7 +86,7 @@ fn all_as_json(live: &Live) -> Value {
 
 /// Shows what is live again whenever that has changed, until nobody reads it.
 fn follow(context: &CommandContext<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
-    let changes = StoreChanges::of(context);
+    let changes = StoreChanges::of(&context.store);
     let mut shown: Option<String> = None;
     loop {
         let live = Live::read(context)?;

@@ -10,13 +10,12 @@ use crate::cli::global::Global;
 use crate::cli::sessions::context::CommandContext;
 use crate::cli::sessions::id::find;
 use crate::cli::sessions::named::SESSION;
+use crate::cli::store_changes::StoreChanges;
 use crate::cli::term::{Output, one_line};
 use crate::cli::values::Timeout;
 use rejoin::conversation::TurnEnding;
 use rejoin::record::{ActivityState, Kind};
 use rejoin::sys::SessionId;
-
-use super::StoreChanges;
 
 /// How often it is looked whether a process has a session open, which no change of a log reports.
 const TICK: Duration = Duration::from_secs(1);
@@ -58,7 +57,7 @@ pub(in crate::cli) fn run(
     let one = args.id.as_ref().map(|text| find(&context, text));
     let one = one.transpose()?;
     let deadline = args.timeout.0.map(|limit| Instant::now() + limit);
-    let changes = StoreChanges::of(&context);
+    let changes = StoreChanges::of(&context.store);
     let mut before = seen(&context, one.as_ref())?;
     loop {
         let waits = before

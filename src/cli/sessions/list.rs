@@ -20,7 +20,7 @@ use rejoin::sys::{Timestamp, grouped, path};
 
 use super::context::CommandContext;
 use super::named::{ShortIds, UNTITLED};
-use super::search::time_of;
+use super::search::since;
 use super::table::{ON_A_SCREEN, TableRow, print_table};
 
 /// The state of a conversation that another tool keeps.
@@ -83,14 +83,10 @@ pub(super) fn run(
     args: &Args,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let since = args.since.as_ref().map(|text| {
-        let (clock, zone) = (&*context.sys.clock, output.look().zone);
-        time_of("--since", text, false, clock, zone)
-    });
     let filter = Filter {
         cwd: folder(args.cwd.as_deref())?,
         agents: all_names(&args.agent),
-        since: since.transpose()?,
+        since: since(context, args.since.as_deref(), output)?,
         archived: Archived::Include,
         ..Filter::default()
     };

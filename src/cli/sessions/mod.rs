@@ -31,7 +31,7 @@ use super::sources::{self, SourceChoice};
 use super::store_path;
 use super::term::{Output, note};
 use context::CommandContext;
-pub(super) use search::time_of;
+pub(super) use search::{since, time_of};
 
 /// What to do with the sessions.
 #[derive(Debug, clap::Args)]

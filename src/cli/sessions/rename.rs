@@ -7,6 +7,7 @@ use rejoin::history::change_metadata;
 use rejoin::record::metadata::MetadataChange;
 use rejoin::session::link::message::Passed;
 use rejoin::store::StoreError;
+use rejoin::sys::SessionId;
 
 use super::context::CommandContext;
 use super::id::find;
@@ -27,23 +28,26 @@ pub(super) fn run(
     args: &Args,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let change = MetadataChange::title(&args.title.join(" "))
-        .ok_or_else(|| Failure::usage("the title has no visible character"))?;
     let id = find(context, &args.id)?;
+    set_title(context, &id, &args.title.join(" "))?;
+    output.say(format!("{} is renamed", context.name(&id, output)?))
+}
+
+/// Gives a session another title, also if another process has it open.
+pub(super) fn set_title(
+    context: &CommandContext<'_>,
+    id: &SessionId,
+    title: &str,
+) -> Result<(), Failure> {
+    let change = MetadataChange::title(title)
+        .ok_or_else(|| Failure::usage("the title has no visible character"))?;
     let store = &context.store;
-    match change_metadata(store, Some(&context.catalog), &id, &change) {
+    match change_metadata(store, Some(&context.catalog), id, &change) {
         Err(StoreError::InUse {
             holder: Some(holder),
             ..
-        }) if holder.local_socket().is_some() => {
-            let socket = holder.local_socket().unwrap_or_default();
-            match socket::pass(store, socket, &id, &Passed::Metadata(change)) {
-                Ok(Ok(())) => {}
-                Ok(Err(refusal)) => return Err(Failure::with_code(IN_USE, refusal.to_string())),
-                Err(error) => return Err(socket::unreachable(&holder, &error.to_string())),
-            }
-        }
-        changed => changed?,
+        }) => socket::pass(store, holder, id, &Passed::Metadata(change))?
+            .map_err(|refusal| Failure::with_code(IN_USE, refusal.to_string())),
+        changed => Ok(changed?),
     }
-    output.say(format!("{} is renamed", context.name(&id, output)?))
 }

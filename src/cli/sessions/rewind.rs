@@ -43,24 +43,16 @@ pub(super) fn run(
         }
         Err(RewindError::Store(StoreError::InUse {
             holder: Some(holder),
-            id,
+            ..
         })) => {
-            let Some(socket) = holder.local_socket() else {
-                return Err(StoreError::InUse {
-                    holder: Some(holder),
-                    id,
-                }
-                .into());
-            };
             let request = Passed::Rewind {
                 target,
                 client: Some(NAME.to_owned()),
             };
-            match socket::pass(store, socket, &id, &request) {
-                Ok(Ok(())) => {}
-                Ok(Err(Refusal::RewindPointNotFound)) => return Err(no_such_place(args)),
-                Ok(Err(refusal)) => return Err(Failure::with_code(IN_USE, refusal.to_string())),
-                Err(error) => return Err(socket::unreachable(&holder, &error.to_string())),
+            match socket::pass(store, holder, &id, &request)? {
+                Ok(()) => {}
+                Err(Refusal::RewindPointNotFound) => return Err(no_such_place(args)),
+                Err(refusal) => return Err(Failure::with_code(IN_USE, refusal.to_string())),
             }
         }
         Err(RewindError::Store(error)) => return Err(error.into()),

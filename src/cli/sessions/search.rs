@@ -205,6 +205,17 @@ fn query(args: &Args, clock: &dyn Clock, zone: Zone) -> Result<Query, Failure> {
     Ok(query)
 }
 
+/// The time of `--since`, if that was given.
+pub(in crate::cli) fn since(
+    context: &CommandContext<'_>,
+    text: Option<&str>,
+    output: &Output,
+) -> Result<Option<String>, Failure> {
+    let (clock, zone) = (&*context.sys.clock, output.look().zone);
+    text.map(|text| time_of("--since", text, false, clock, zone))
+        .transpose()
+}
+
 /// The time that the value of an option means, in the format of the logs. A day is one of the
 /// user's.
 pub(in crate::cli) fn time_of(

@@ -59,7 +59,7 @@ pub(super) struct Args {
     yes: bool,
 }
 
-/// What is set up.
+/// The settings to change, or the service to install.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SetupTarget {
     Editor(Editor),

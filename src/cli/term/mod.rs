@@ -17,7 +17,7 @@ pub(super) use ask::{Progress, answers, ask, busy, confirm, stdin_is_terminal, w
 pub(super) use count::{count, masked_keys};
 pub(super) use line::{Span, StyledLine};
 pub(super) use markdown::markdown;
-pub(super) use note::{note, report};
+pub(super) use note::{note, report, successes};
 pub(super) use output::Output;
 pub(super) use pager::{Pager, pager_stays};
 pub(super) use printable::{one_line, printable, printable_json};

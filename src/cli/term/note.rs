@@ -28,6 +28,24 @@ pub(in crate::cli) fn report(global: &Global, failure: &Failure) {
     }
 }
 
+/// Reports the failures among results. Returns the others, and how a command with such a failure ends.
+pub(in crate::cli) fn successes<T>(
+    global: &Global,
+    results: Vec<Result<T, Failure>>,
+) -> (Vec<T>, Result<(), Failure>) {
+    let (mut successes, mut end) = (Vec::with_capacity(results.len()), Ok(()));
+    for result in results {
+        match result {
+            Ok(success) => successes.push(success),
+            Err(failure) => {
+                report(global, &failure);
+                end = Err(Failure::reported());
+            }
+        }
+    }
+    (successes, end)
+}
+
 /// Prints a text behind its beginning. In a terminal its lines are broken between words.
 fn print(beginning: &str, text: &str, look: &Look) {
     let text = format!("{beginning}{text}");

@@ -293,10 +293,10 @@ fn a_session_that_is_kept_without_a_client_is_renamed_and_not_called_open_in_one
     fails(store, &["delete", &session], 4, "open in");
     editor.kill();
     until(store, |live| live["sessions"][0]["clients"] == json!([]));
-    runs(store, &["rename", "last", "Mend the cache"]);
+    runs(store, &["rename", "last", "Repair the cache"]);
     let kept = format!("keeps session {session}, without a client");
     fails(store, &["delete", &session], 4, &kept);
-    assert_eq!(live(store)["sessions"][0]["title"], "Mend the cache");
+    assert_eq!(live(store)["sessions"][0]["title"], "Repair the cache");
     runs(store, &["delete", "--force", &session]);
     runs(store, &["stop", "--all"]);
 }

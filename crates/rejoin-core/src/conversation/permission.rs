@@ -197,6 +197,18 @@ impl PermissionRequest {
         object
     }
 
+    /// The title of the tool call with what it would do it to; none if the agent has said neither.
+    pub fn wanted(&self) -> Option<String> {
+        let title = self.title.as_deref().unwrap_or_default();
+        let subject = self.subject.as_deref().unwrap_or_default();
+        let wanted = match (title, subject) {
+            (title, subject) if title.contains(subject) => title.to_owned(),
+            (title, subject) if subject.contains(title) => subject.to_owned(),
+            _ => format!("{title}: {subject}"),
+        };
+        (!wanted.is_empty()).then_some(wanted)
+    }
+
     /// A sentence for people; `time` words a time of the log.
     pub fn sentence(&self, time: impl Fn(&str) -> String) -> String {
         let when = self.decided_at.as_deref().unwrap_or(&self.at);

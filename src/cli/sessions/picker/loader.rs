@@ -8,10 +8,12 @@ use crate::cli::exit::Failure;
 use crate::cli::sessions::context::{OtherTools, unread};
 use crate::cli::sessions::list;
 use crate::cli::sessions::named::ShortIds;
-use crate::cli::sources::{self, SoonDeleted};
+use crate::cli::sources;
 use crate::cli::term::{ACTIVE, PLAIN, STRONG, Span, WAITING, count};
+use rejoin::engine::known::title;
 use rejoin::index::{Archived, Catalog, Filter, Listed};
 use rejoin::record::ActivityState;
+use rejoin::sources::Source;
 use rejoin::store::Store;
 use rejoin::sys::{grouped, worktrees};
 
@@ -36,7 +38,7 @@ pub(super) struct LoadedSessions {
     pub(super) overview: Option<Overview>,
 }
 
-/// What the user has.
+/// The numbers that the list is headed by.
 #[derive(Debug, Default)]
 pub(super) struct Overview {
     sessions: usize,
@@ -45,7 +47,8 @@ pub(super) struct Overview {
     waiting: usize,
     /// How many are in the project of the current folder.
     here: usize,
-    soon_deleted: Vec<SoonDeleted>,
+    /// The tools that will soon delete conversations, and how many each.
+    soon_deleted: Vec<(&'static Source, usize)>,
 }
 
 impl Overview {
@@ -68,11 +71,12 @@ impl Overview {
             }
         }
         let soon = self.soon_deleted.iter().map(|soon| {
+            let (source, number) = soon;
             let text = format!(
                 "{} will delete {} in the next 7 days: `i` keeps one, `rejoin import` all, \
                  `rejoin setup import` also what comes",
-                soon.tool,
-                count(soon.number, "conversation"),
+                title(source.agent),
+                count(*number, "conversation"),
             );
             vec![(WAITING, text)]
         });
@@ -136,7 +140,7 @@ pub(super) fn loader(
     }
 }
 
-/// What is going on in these sessions.
+/// The numbers of these sessions, of their agents, and of those that run or wait.
 fn counted(catalog: &Catalog, listed: &[Listed]) -> Overview {
     let agents = listed.iter().map(|session| session.summary.source.as_str());
     let mut overview = Overview {
@@ -192,11 +196,7 @@ mod tests {
         overview.here = 12;
         overview.running = 2;
         overview.waiting = 1;
-        overview.soon_deleted.push(SoonDeleted {
-            source: &SOURCES[0],
-            tool: "Claude Agent",
-            number: 7,
-        });
+        overview.soon_deleted.push((&SOURCES[0], 7));
         assert_eq!(
             text(&overview),
             [

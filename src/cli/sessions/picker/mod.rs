@@ -9,7 +9,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,13 +19,12 @@ use crate::cli::open;
 use crate::cli::page_file;
 use crate::cli::programs::Rejoin;
 use crate::cli::resume;
+use crate::cli::store_changes::StoreChanges;
 use crate::cli::store_path;
 use crate::cli::term::{BAD, Look, Output, StyledLine};
 use rejoin::export::Options;
 use rejoin::export::parts::{self, PartOptions};
-use rejoin::history::change_metadata;
 use rejoin::index::{Archived, Catalog, Filter, Listed, Pattern, Query, Search};
-use rejoin::record::metadata::MetadataChange;
 use rejoin::store::{Store, StoreError};
 use rejoin::sys::{SessionId, Timestamp, with_causes};
 
@@ -34,9 +32,10 @@ use super::context::{CommandContext, OtherTools, read};
 use super::delete::to_trash;
 use super::list;
 use super::named::ShortIds;
+use super::rename::set_title;
 use super::search::{hit_line, sought_words};
 use super::show::painter::ConversationPainter;
-use super::show::{self, Ending};
+use super::show::{self, EndNotes};
 use loader::{LoadRequest, LoadedSessions};
 use screen::{Screen, ScreenInput};
 use state::{Picker, PickerAction, PickerRow, PreviewRequest};
@@ -61,14 +60,7 @@ pub(super) fn run(context: &CommandContext<'_>, output: &mut Output) -> Result<(
     let look = output.look().clone();
     let (columns, lines) = Screen::size().map_err(|error| broken(&error))?;
     let screen = Screen::enter(look.colour).map_err(|error| broken(&error))?;
-    let has_changed = Arc::new(AtomicBool::new(false));
-    let noted = has_changed.clone();
-    let watch = context
-        .store
-        .watch(move |_| noted.store(true, Ordering::Relaxed));
-    if let Err(error) = &watch {
-        tracing::debug!(%error, "changes are not reported");
-    }
+    let changes = StoreChanges::of(&context.store);
     let store = &context.store;
     let folder = list::folder(Some(Path::new(".")))?.map(PathBuf::from);
     let mut session = PickerScreen {
@@ -81,7 +73,7 @@ pub(super) fn run(context: &CommandContext<'_>, output: &mut Output) -> Result<(
         previews: Worker::start(previewer(store.clone(), tools.clone(), look)),
         searches: Worker::start(searcher(store.clone(), tools)),
     };
-    let any = session.run(&has_changed, output)?;
+    let any = session.run(&changes, output)?;
     drop(session);
     if !any {
         context.no_sessions();
@@ -129,7 +121,7 @@ struct PickerScreen<'a> {
 
 impl PickerScreen<'_> {
     /// Runs until the user leaves; false if there are no sessions.
-    fn run(&mut self, has_changed: &AtomicBool, output: &mut Output) -> Result<bool, Failure> {
+    fn run(&mut self, changes: &StoreChanges, output: &mut Output) -> Result<bool, Failure> {
         self.loads.ask(LoadRequest::AtOnce);
         let mut loaded_at = Instant::now();
         loop {
@@ -145,7 +137,7 @@ impl PickerScreen<'_> {
                     self.loads.ask(LoadRequest::All);
                 }
             }
-            if loaded_at.elapsed() >= STEADY && has_changed.swap(false, Ordering::Relaxed) {
+            if loaded_at.elapsed() >= STEADY && changes.any() {
                 self.loads.ask(LoadRequest::All);
             }
             if let Some(preview) = self.picker.wants_preview() {
@@ -220,8 +212,9 @@ impl PickerScreen<'_> {
             PickerAction::Quit => {}
             PickerAction::Show(id) => {
                 let mut reader = self.context.read(&id)?;
-                let ending = Ending::of(self.context, &reader)?;
-                self.lend(|| show::stay(&mut reader, &ending, output))?;
+                let tool_branch = self.context.tool_branch(&reader)?;
+                let end_notes = EndNotes::of(self.context, &id, tool_branch.as_ref());
+                self.lend(|| show::stay(&mut reader, &end_notes, output))?;
             }
             PickerAction::Open(id) => {
                 let path = open::write_page(self.context, &mut self.context.read(&id)?, None)?;
@@ -239,10 +232,7 @@ impl PickerScreen<'_> {
                 ));
             }
             PickerAction::Rename(id, title) => {
-                let change = MetadataChange::title(&title)
-                    .ok_or_else(|| Failure::usage("the title has no visible character"))?;
-                let context = self.context;
-                change_metadata(&context.store, Some(&context.catalog), &id, &change)?;
+                set_title(self.context, &id, &title)?;
                 self.picker.change(&id, |row| row.shown.title = title);
                 self.picker.say("It is renamed.");
             }

@@ -63,37 +63,37 @@ pub(super) fn run(
             output.raw(&printable_json(text))
         });
     }
-    let mut ending = Ending::of(context, &reader)?;
-    if args.all_branches {
-        ending.tool_branch = None;
-    }
+    // With all branches, that of the tool is shown itself.
+    let hidden = options.tool_branch.filter(|_| !args.all_branches);
+    let end_notes = EndNotes::of(context, &id, hidden);
     if args.no_pager {
-        return print(&mut reader, options, &ending, output);
+        return print(&mut reader, options, &end_notes, output);
     }
-    if !page(&mut reader, options, &ending, false, output)? {
-        print(&mut reader, options, &ending, output)?;
+    if !page(&mut reader, options, &end_notes, false, output)? {
+        print(&mut reader, options, &end_notes, output)?;
     }
     Ok(())
 }
 
 /// Explanations at the end of a conversation.
-pub(super) struct Ending {
+pub(super) struct EndNotes {
     /// The meaning of a last turn without an end.
     no_end: String,
     /// The branch of its tool, and how to see that.
     tool_branch: Option<String>,
 }
 
-impl Ending {
-    /// Explains the end of the session with this log.
-    pub(super) fn of(context: &CommandContext<'_>, reader: &LogReader) -> Result<Self, Failure> {
-        let id = reader.id();
-        Ok(Self {
+impl EndNotes {
+    /// The notes for a session, and for the branch of its tool if that is not shown.
+    pub(super) fn of(
+        context: &CommandContext<'_>,
+        id: &SessionId,
+        tool_branch: Option<&ToolBranch>,
+    ) -> Self {
+        Self {
             no_end: no_end(context, id),
-            tool_branch: context
-                .tool_branch(reader)?
-                .map(|branch| how_to_see(context, id, &branch)),
-        })
+            tool_branch: tool_branch.map(|branch| how_to_see(context, id, branch)),
+        }
     }
 }
 
@@ -131,11 +131,11 @@ fn no_end(context: &CommandContext<'_>, id: &SessionId) -> String {
 /// Shows a whole conversation in a terminal until the user leaves it.
 pub(super) fn stay(
     reader: &mut LogReader,
-    ending: &Ending,
+    end_notes: &EndNotes,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    if !page(reader, Options::default(), ending, true, output)? {
-        print(reader, Options::default(), ending, output)?;
+    if !page(reader, Options::default(), end_notes, true, output)? {
+        print(reader, Options::default(), end_notes, output)?;
         output.flush()?;
         wait_for_enter()?;
     }
@@ -146,7 +146,7 @@ pub(super) fn stay(
 fn page(
     reader: &mut LogReader,
     options: Options<'_>,
-    ending: &Ending,
+    end_notes: &EndNotes,
     stays: bool,
     output: &Output,
 ) -> Result<bool, Failure> {
@@ -154,7 +154,7 @@ fn page(
         return Ok(false);
     };
     let mut paged = Output::on(stdin, output.look().clone());
-    print(reader, options, ending, &mut paged)?;
+    print(reader, options, end_notes, &mut paged)?;
     paged.finish()?;
     let shown = pager.wait();
     if shown && stays && !pager_stays() {
@@ -166,7 +166,7 @@ fn page(
 fn print(
     reader: &mut LogReader,
     options: Options<'_>,
-    ending: &Ending,
+    end_notes: &EndNotes,
     output: &mut Output,
 ) -> Result<(), Failure> {
     let look = output.look().clone();
@@ -179,7 +179,7 @@ fn print(
     let mut is_blank = true;
     let mut print = |part: ConversationPart<'_>| {
         let part = match part {
-            ConversationPart::Ended(NO_END) => ConversationPart::Ended(&ending.no_end),
+            ConversationPart::Ended(NO_END) => ConversationPart::Ended(&end_notes.no_end),
             part => part,
         };
         for line in painter.part(part) {
@@ -201,7 +201,7 @@ fn print(
         Err(PrintStop::Closed) => return Ok(()),
         Err(PrintStop::Failed(failure)) => return Err(failure),
     }
-    if let Some(text) = &ending.tool_branch {
+    if let Some(text) = &end_notes.tool_branch {
         output.line("")?;
         output.line(look.paint(FAINT, text))?;
     }
