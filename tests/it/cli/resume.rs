@@ -202,6 +202,8 @@ fn each_tool_goes_on_with_its_own_conversations() {
     };
     let listed = prints(&["list", "--source", "all", "--json"]);
     let without = [
+        "Amp",
+        "Antigravity CLI",
         "cline",
         "Copilot Chat",
         "Crush",
@@ -236,11 +238,14 @@ fn each_tool_goes_on_with_its_own_conversations() {
         "codex",
         "copilot",
         "cursor-agent",
+        "droid",
         "gemini",
         "goose",
         "grok",
+        "hermes",
         "kilo",
         "kimi",
+        "kiro-cli",
         "opencode",
         "pi",
         "qwen",

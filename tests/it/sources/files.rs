@@ -181,7 +181,7 @@ fn what_is_no_file_and_no_tool_is_named() {
     let store = TempDir::new().unwrap();
     let store = store.path();
     for (arguments, code, why) in [
-        (&["nothing.jsonl"][..], 2, "possible values: claude-code"),
+        (&["nothing.jsonl"][..], 2, "possible values: amp"),
         (&["./nothing.jsonl"], 1, "cannot read ./nothing.jsonl"),
         (&["."], 1, "cannot read ."),
     ] {

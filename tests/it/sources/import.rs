@@ -100,19 +100,24 @@ fn what_tools_keep_becomes_sessions_and_stays_what_it_was() {
     assert!(output.status.success(), "{output:?}");
     let said = String::from_utf8(output.stdout).unwrap();
     let expected = "\
+amp          2 imported, 2 unknown records left out
+antigravity  1 imported, 1 unknown record left out
 claude-code  1 imported, 1 unknown record left out, 1 damaged line
 cline        2 imported, 1 unknown record left out
 codex        2 imported, 1 without a prompt or part of another, 1 unknown record left out
 copilot      1 imported, 1 unknown record left out
 crush        1 imported, 1 unknown record left out
 cursor       1 imported, 1 unknown record left out
+droid        1 imported, 1 without a prompt or part of another, 1 unknown record left out
 gemini       2 imported
 goose        4 imported, 1 unknown record left out, 1 damaged line
 grok         1 imported, 1 without a prompt or part of another, 1 unknown record left out
+hermes       2 imported, 1 unknown record left out
 kilo         1 imported
 kilo-code    1 imported
 kimi         1 imported, 1 unknown record left out
 kimi-cli     3 imported, 1 unknown record left out
+kiro         2 imported, 1 without a prompt or part of another, 2 unknown records left out
 opencode     2 imported
 openhands    1 imported, 1 unknown record left out
 pi           1 imported, 1 unknown record left out
@@ -125,7 +130,14 @@ zed          2 imported, 1 unknown record left out
     assert_eq!(said, expected);
     let titles: Vec<String> = listed(store).into_iter().map(|(title, _)| title).collect();
     let expected = [
+        "A sharp axe",
+        "Drop the apple.",
         "A quiet engine",
+        "Whittle a spoon.",
+        "/review the bucket",
+        "Dig the well",
+        "Oil the gate",
+        "Pears into the orchard",
         "Feed the ducks.",
         "Hello, editor.",
         "Make a chart.",
@@ -153,6 +165,7 @@ zed          2 imported, 1 unknown record left out
         "Greeting and files",
         "Fix the parser",
         "Run the tests",
+        "Close the gate.",
         "An early one",
         "Copied",
         "Hello from an early version.",

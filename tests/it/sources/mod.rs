@@ -44,6 +44,7 @@ pub(crate) fn home() -> TempDir {
     for (content, path) in [
         ("crush.sql", "crush/app/crush.db"),
         ("goose.sql", "goose/sessions/sessions.db"),
+        ("hermes.sql", "../../.hermes/state.db"),
         ("kilo.sql", "kilo/kilo.db"),
         ("opencode.sql", "opencode/opencode.db"),
         ("zed.sql", "zed/threads/threads.db"),
@@ -96,7 +97,12 @@ fn source(name: &str) -> &'static Source {
 
 /// The sources that are files; a database is SQLite's to read.
 fn of_files() -> impl Iterator<Item = &'static Source> {
-    let is_database = |name| matches!(name, "crush" | "goose" | "kilo" | "opencode" | "zed");
+    let is_database = |name| {
+        matches!(
+            name,
+            "crush" | "goose" | "hermes" | "kilo" | "opencode" | "zed"
+        )
+    };
     SOURCES
         .iter()
         .filter(move |source| !is_database(source.name))

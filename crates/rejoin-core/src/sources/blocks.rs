@@ -71,6 +71,11 @@ impl BlockReader {
         let Some(name) = block["name"].as_str() else {
             return;
         };
+        if matches!(name, "TodoWrite" | "todo_write")
+            && let Some(plan) = content::plan(&block["input"]["todos"], "content")
+        {
+            return self.builder.update(at, &plan);
+        }
         let id = if let Some(id) = block["id"].as_str() {
             id.to_owned()
         } else {
@@ -147,6 +152,7 @@ fn image(block: &Value) -> Option<Value> {
     let source = &block["source"];
     let places = [
         (&source["media_type"], &source["data"]),
+        (&source["mediaType"], &source["data"]),
         (&block["mediaType"], &block["data"]),
         (&block["mimeType"], &block["data"]),
     ];

@@ -1,5 +1,6 @@
 //! Content as the protocol has it, made from what tools record.
 
+use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
 /// A block of text.
@@ -69,6 +70,20 @@ pub(super) fn attach(update: &mut Value, blocks: impl Iterator<Item = Value>) {
 /// The change of a file. Without an old text, the file is new.
 pub(super) fn diff(path: &str, old: Option<&str>, new: &str) -> Value {
     json!({"type": "diff", "path": path, "oldText": old, "newText": new})
+}
+
+/// The path in the address of a file, here or afar.
+pub(super) fn path_of(uri: &str) -> Option<String> {
+    let path = uri.strip_prefix("file://").or_else(|| {
+        let afar = uri.strip_prefix("vscode-remote://")?;
+        Some(&afar[afar.find('/')?..])
+    })?;
+    let path = percent_decode_str(path).decode_utf8().ok()?;
+    let drive = path
+        .strip_prefix('/')
+        .filter(|path| path.get(1..2) == Some(":"));
+    let plain = drive.map(|path| path.replace('/', "\\"));
+    Some(plain.unwrap_or_else(|| path.into_owned()))
 }
 
 /// Output of a program, as a block that Markdown leaves as it is.

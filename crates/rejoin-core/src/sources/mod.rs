@@ -4,6 +4,8 @@
 //! records that a session of ours would have had. [`SOURCES`] is the table of them; a new one is one
 //! more file or folder, and one more row there.
 
+mod amp;
+mod antigravity;
 mod blocks;
 mod branch;
 mod chat;
@@ -19,14 +21,17 @@ mod cursor;
 mod damage;
 mod database;
 mod deletion;
+mod droid;
 mod file;
 mod gemini;
 mod preview;
 mod goose;
 mod grok;
+mod hermes;
 pub mod import;
 mod kimi;
 mod kimi_cli;
+mod kiro;
 mod lines;
 mod live;
 mod opencode;

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use super::{
     FileReader, FoundConversation, PromptHistory, SETTINGS, Source, SourceReader, ToolDeletion,
-    claude_code, cline, cline_tasks, codex, copilot, crush, cursor, gemini, goose, grok, kimi,
-    kimi_cli, opencode, openhands, pi, qwen, vibe, vscode, zed,
+    amp, antigravity, claude_code, cline, cline_tasks, codex, copilot, crush, cursor, droid,
+    gemini, goose, grok, hermes, kimi, kimi_cli, kiro, opencode, openhands, pi, qwen, vibe, vscode,
+    zed,
 };
 
 /// The reader of tasks in editors.
@@ -21,7 +22,31 @@ fn of_parts(_: &FoundConversation, _: &[u8], _: bool) -> Option<Vec<PathBuf>> {
 }
 
 /// All of them, in the order of their names.
-pub static SOURCES: [Source; 21] = [
+pub static SOURCES: [Source; 26] = [
+    Source {
+        name: "amp",
+        agent: "Amp",
+        variables: &["XDG_DATA_HOME"],
+        roots: |places| vec![amp::root(places)],
+        reader: SourceReader::Files(FileReader {
+            depth: 0,
+            ..FileReader::new(amp::is_conversation, amp::read)
+        }),
+        deletion: None,
+        prompts: None,
+    },
+    Source {
+        name: "antigravity",
+        agent: "Antigravity CLI",
+        variables: &[],
+        roots: |places| vec![antigravity::root(places)],
+        reader: SourceReader::Files(FileReader {
+            depth: 3,
+            ..FileReader::new(antigravity::is_conversation, antigravity::read)
+        }),
+        deletion: None,
+        prompts: None,
+    },
     Source {
         name: "claude-code",
         agent: "claude-agent-acp",
@@ -113,6 +138,21 @@ pub static SOURCES: [Source; 21] = [
         prompts: None,
     },
     Source {
+        name: "droid",
+        agent: "@factory/cli",
+        variables: &["FACTORY_HOME_OVERRIDE"],
+        roots: |places| vec![droid::root(places)],
+        reader: SourceReader::Files(FileReader {
+            state: |path| Some(droid::state(path)),
+            others: droid::others,
+            marks: &droid::MARKS,
+            depth: 1,
+            ..FileReader::new(droid::is_conversation, droid::read)
+        }),
+        deletion: None,
+        prompts: None,
+    },
+    Source {
         name: "gemini",
         agent: "gemini-cli",
         variables: &[
@@ -162,6 +202,18 @@ pub static SOURCES: [Source; 21] = [
         prompts: None,
     },
     Source {
+        name: "hermes",
+        agent: "hermes-agent",
+        variables: &["HERMES_HOME", "LOCALAPPDATA"],
+        roots: |places| vec![hermes::root(places)],
+        reader: SourceReader::Database {
+            find: hermes::find,
+            read: hermes::read,
+        },
+        deletion: None,
+        prompts: None,
+    },
+    Source {
         name: "kilo",
         agent: "Kilo",
         variables: &["XDG_DATA_HOME"],
@@ -204,6 +256,20 @@ pub static SOURCES: [Source; 21] = [
             state: kimi_cli::state,
             others: of_parts,
             ..FileReader::new(kimi_cli::is_conversation, kimi_cli::read)
+        }),
+        deletion: None,
+        prompts: None,
+    },
+    Source {
+        name: "kiro",
+        agent: "Kiro CLI",
+        variables: &["KIRO_HOME"],
+        roots: kiro::roots,
+        reader: SourceReader::Files(FileReader {
+            state: |path| Some(kiro::state(path)),
+            others: |found, _, _| Some(kiro::others(found)),
+            depth: 2,
+            ..FileReader::new(kiro::is_conversation, kiro::read)
         }),
         deletion: None,
         prompts: None,

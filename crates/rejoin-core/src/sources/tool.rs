@@ -30,6 +30,11 @@ const KINDS: [(&str, &[&str]); 9] = [
             "runcommands",
             "runinterminal",
             "getterminaloutput",
+            "execute",
+            "executecode",
+            "shellcommand",
+            "executebash",
+            "getprocessoutput",
         ],
     ),
     (
@@ -45,6 +50,9 @@ const KINDS: [(&str, &[&str]); 9] = [
             "readmediafile",
             "skill",
             "readfiles",
+            "skillview",
+            "viewfile",
+            "listdir",
         ],
     ),
     (
@@ -77,6 +85,9 @@ const KINDS: [(&str, &[&str]); 9] = [
             "applieddiff",
             "searchandreplace",
             "insertcontent",
+            "writetofile",
+            "replacefilecontent",
+            "fswrite",
         ],
     ),
     (
@@ -104,6 +115,8 @@ const KINDS: [(&str, &[&str]); 9] = [
             "listfilestoplevel",
             "listfilesrecursive",
             "listcodedefinitionnames",
+            "finder",
+            "filesearch",
         ],
     ),
     (
@@ -117,6 +130,10 @@ const KINDS: [(&str, &[&str]); 9] = [
             "searchweb",
             "fetchwebpage",
             "agenticfetch",
+            "webextract",
+            "readwebpage",
+            "readurlcontent",
+            "remotewebsearch",
         ],
     ),
     (
@@ -129,9 +146,14 @@ const KINDS: [(&str, &[&str]); 9] = [
             "think",
             "delegate",
             "dynamictask",
+            "delegatetask",
+            "invokesubagent",
         ],
     ),
-    ("switch_mode", &["exitplanmode", "enterplanmode"]),
+    (
+        "switch_mode",
+        &["exitplanmode", "enterplanmode", "exitspecmode"],
+    ),
     (
         "delete",
         &["deletefile", "deletepath", "filedeleted", "remove"],
@@ -165,6 +187,9 @@ fn path(input: &Value) -> Option<&str> {
         "dir_path",
         "notebook_path",
         "filename",
+        "AbsolutePath",
+        "TargetFile",
+        "DirectoryPath",
     ];
     argument(input, &names).or_else(|| input["files"][0]["path"].as_str())
 }
@@ -179,12 +204,20 @@ fn commands(input: &Value) -> Option<String> {
 /// A call of a tool as it begins. `shown` is the name for people.
 pub(super) fn call<'a>(id: &'a str, name: &str, shown: &str, input: &'a Value) -> NewCall<'a> {
     let kind = kind(name);
-    let about = ["pattern", "query", "url", "description", "title", "name"];
+    let about = [
+        "pattern",
+        "filePattern",
+        "query",
+        "url",
+        "description",
+        "title",
+        "name",
+    ];
     let title = match kind {
-        "execute" => argument(input, &["command", "cmd", "script"])
+        "execute" => argument(input, &["command", "cmd", "script", "CommandLine"])
             .map(str::to_owned)
             .or_else(|| commands(input)),
-        "think" => argument(input, &["description", "title"]).map(str::to_owned),
+        "think" => argument(input, &["description", "title", "goal"]).map(str::to_owned),
         _ => path(input)
             .or_else(|| argument(input, &about))
             .map(|about| format!("{shown} {about}")),
@@ -224,7 +257,9 @@ pub(super) fn changes(name: &str, input: &Value) -> Vec<Value> {
                 "oldText",
                 "old_text",
                 "old_str",
+                "oldStr",
                 "old",
+                "TargetContent",
             ],
         );
         let new = [
@@ -233,13 +268,15 @@ pub(super) fn changes(name: &str, input: &Value) -> Vec<Value> {
             "newText",
             "new_text",
             "new_str",
+            "newStr",
             "new",
+            "ReplacementContent",
         ];
         let new = new.iter().find_map(|name| edit[*name].as_str());
         if let (Some(old), Some(new)) = (old, new) {
             return Some(diff(path, Some(old), new));
         }
-        let content = ["content", "file_text"]
+        let content = ["content", "file_text", "CodeContent"]
             .iter()
             .find_map(|name| edit[*name].as_str());
         content.map(|content| diff(path, None, content))

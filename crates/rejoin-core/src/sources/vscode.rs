@@ -6,7 +6,6 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 use crate::sys::Timestamp;
@@ -131,26 +130,12 @@ pub(super) fn workspace(found: &FoundConversation) -> Option<PathBuf> {
 fn cwd(found: &FoundConversation) -> Option<String> {
     let workspace = super::json_file(&workspace(found)?);
     let named = workspace["folder"].as_str();
-    if let Some(folder) = named.and_then(path_of) {
+    if let Some(folder) = named.and_then(content::path_of) {
         return Some(folder);
     }
     // A file with several folders is in one of them, or above.
-    let file = path_of(workspace["workspace"].as_str()?)?;
+    let file = content::path_of(workspace["workspace"].as_str()?)?;
     Path::new(&file).parent()?.to_str().map(str::to_owned)
-}
-
-/// The path in the address of a file, here or afar.
-fn path_of(uri: &str) -> Option<String> {
-    let path = uri.strip_prefix("file://").or_else(|| {
-        let afar = uri.strip_prefix("vscode-remote://")?;
-        Some(&afar[afar.find('/')?..])
-    })?;
-    let path = percent_decode_str(path).decode_utf8().ok()?;
-    let drive = path
-        .strip_prefix('/')
-        .filter(|path| path.get(1..2) == Some(":"));
-    let plain = drive.map(|path| path.replace('/', "\\"));
-    Some(plain.unwrap_or_else(|| path.into_owned()))
 }
 
 #[derive(Debug, Default)]
@@ -405,7 +390,7 @@ mod tests {
             ("vscode-remote://nothing", None),
             ("untitled:x", None),
         ] {
-            assert_eq!(path_of(uri).as_deref(), expected, "{uri}");
+            assert_eq!(content::path_of(uri).as_deref(), expected, "{uri}");
         }
     }
 }
