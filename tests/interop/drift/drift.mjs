@@ -13,7 +13,7 @@ import { PIXEL } from "../agents/support/pixel.mjs";
 import { Session } from "../agents/support/session.mjs";
 import { stage } from "../agents/support/stage.mjs";
 import { check, finish, step } from "../support/checks.mjs";
-import { TOOLS, version } from "./tools.mjs";
+import { TOOLS, installed } from "./tools.mjs";
 
 /** What an agent says to its client and keeps nowhere: about the model that it does not know. */
 const NOT_KEPT = /Warning: Model metadata for `fake-model` not found[^\n]*\n\n/g;
@@ -151,7 +151,7 @@ await check("what its client saw is read", () => {
   if (lost.length > 0) throw new Error(lost.map(([what, how]) => `${what}: ${how}`).join("\n"));
 });
 
-const packages = tool.packages.map((name) => `${name} ${version(name)}`);
+const packages = tool.packages.map(installed);
 const unknown = imported?.unknownKinds ?? {};
 writeFileSync(report, JSON.stringify({ source, packages, read, unknown }));
 await strike();

@@ -29,12 +29,18 @@ scratch=$(realpath "$(mktemp -d)")
 trap 'rm -rf "$scratch"' EXIT
 
 # The newest version of a package that can be installed: a registry may have a version before it has what
-# that needs. The others follow.
+# that needs. The others follow. Those of Python go into an environment of their own.
 install() {
     local folder=$1 first=$2 version
     shift 2
     rm -rf "$folder"
     mkdir -p "$folder"
+    if [[ $first == python:* ]]; then
+        set -- "$first" "$@"
+        python3 -m venv "$folder/python" && "$folder/python/bin/python" -m pip install --quiet \
+            --disable-pip-version-check "${@/#python:/}" >"$folder.log" 2>&1
+        return
+    fi
     cp ../agents/.npmrc "$folder/"
     echo '{"private":true}' >"$folder/package.json"
     for version in latest $(npm view "$first" versions --json | "$node" -p '

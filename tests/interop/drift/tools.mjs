@@ -1,6 +1,7 @@
 // The tools whose newest versions are installed and tried, and how each is driven. As a program, the names
 // of their sources, or the packages of the one that is named.
 
+import { execFileSync } from "node:child_process";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -10,6 +11,10 @@ const modules = process.env.AGENT_MODULES ?? ".";
 const platform = `${process.platform}-${process.arch}`;
 const baseline = process.arch === "x64" ? "-baseline" : "";
 const script = (path) => [process.execPath, join(modules, path)];
+/** A program of a package of Python, or Python itself. */
+const python = (program) => join(modules, "../python/bin", program);
+/** The beginning of the names of packages of Python. */
+const OF_PYTHON = "python:";
 
 /**
  * By the name of the source: the tool's name for people, the packages to install, the one of them
@@ -44,7 +49,42 @@ export const TOOLS = {
       variables: (url) => ({ COPILOT_PROVIDER_BASE_URL: `${url}/v1`, COPILOT_PROVIDER_API_KEY: "x" }),
     },
   },
+  droid: {
+    title: "Droid",
+    packages: [`@factory/cli-${platform}${baseline}`],
+    agent: {
+      command: [join(modules, `@factory/cli-${platform}${baseline}/bin/droid`), "exec", "--output-format", "acp"],
+      // Without a connection to its maker it takes a model of the user's own, and no account.
+      env: { FACTORY_AIRGAP_ENABLED: "true", DROID_DISABLE_AUTO_UPDATE: "true" },
+      files: (url) => ({
+        ".factory/settings.json": {
+          customModels: [{
+            model: "fake-model",
+            displayName: "Fake",
+            baseUrl: `${url}/v1`,
+            apiKey: "x",
+            provider: "generic-chat-completion-api",
+            maxOutputTokens: 1000,
+          }],
+          model: "custom:Fake-0",
+          cloudSessionSync: false,
+        },
+      }),
+    },
+  },
   gemini: { title: "Gemini CLI", packages: ["@google/gemini-cli"], agent: AGENTS.gemini },
+  hermes: {
+    title: "Hermes",
+    packages: [`${OF_PYTHON}hermes-agent[acp]`],
+    agent: {
+      command: [python("hermes-acp")],
+      files: (url) => ({
+        ".hermes/config.yaml": {
+          model: { default: "fake-model", provider: "custom", base_url: `${url}/v1`, api_key: "x" },
+        },
+      }),
+    },
+  },
   kilo: {
     title: "Kilo CLI",
     packages: [`@kilocode/cli-${platform}${baseline}`],
@@ -83,6 +123,8 @@ export const TOOLS = {
 
 /** Sources that are not tried, and why. */
 export const UNTRIED = {
+  amp: ["Amp", "its newer versions keep conversations on a server"],
+  antigravity: ["Antigravity CLI", "it needs an account"],
   cline: ["Cline", "its agent needs an account"],
   crush: ["Crush", "it has no agent of the protocol"],
   cursor: ["Cursor", "it needs an account"],
@@ -90,6 +132,7 @@ export const UNTRIED = {
   grok: ["Grok Build", "it needs an account"],
   "kilo-code": ["Kilo Code", "it is an extension of an editor"],
   "kimi-cli": ["kimi-cli", "its package needs a newer Python than the watch has"],
+  kiro: ["Kiro CLI", "it needs an account"],
   openhands: ["OpenHands", "its package needs a newer Python than the watch has"],
   "roo-code": ["Roo Code", "it is an extension of an editor"],
   vibe: ["Mistral Vibe", "its package needs a newer Python than the watch has"],
@@ -97,10 +140,15 @@ export const UNTRIED = {
   zed: ["Zed", "it is an editor, with windows"],
 };
 
-/** The installed version of a package. */
-export function version(name) {
+/** The name of a package and its installed version. */
+export function installed(name) {
+  if (name.startsWith(OF_PYTHON)) {
+    const own = name.slice(OF_PYTHON.length).replace(/\[.*/, "");
+    const code = "import importlib.metadata, sys; print(importlib.metadata.version(sys.argv[1]))";
+    return `${own} ${execFileSync(python("python"), ["-c", code, own], { encoding: "utf8" }).trim()}`;
+  }
   const require = createRequire(join(modules, "x.js"));
-  return require(join(modules, name, "package.json")).version;
+  return `${name} ${require(join(modules, name, "package.json")).version}`;
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
