@@ -8,7 +8,6 @@ use crate::cli::store_path;
 use crate::cli::term::count;
 use rejoin::engine::known::title;
 use rejoin::sources::{SOURCES, Source, gone};
-use rejoin::store::{Store, place};
 use rejoin::sys::Sys;
 
 use super::finding::Finding;
@@ -28,13 +27,16 @@ pub(super) fn check(global: &Global) -> Vec<Finding> {
 fn find(global: &Global) -> Result<Vec<Finding>, Failure> {
     let live = sources::usual(global)?.filter(|live| live.are_there());
     let (root, sys) = (store_path::root(global)?, Sys::real());
-    // Which of them have a copy in a database, the list does not know.
-    let Some(live) = live.filter(|_| !place::is_address(&root)) else {
+    let Some(live) = live else {
         return Ok(Vec::new());
     };
     let now = sys.clock.now();
     let mut gone = Vec::new();
-    let soon = if matches!(Store::is_at(&root, &sys), Ok(true)) {
+    // The check of the store reports one that cannot be looked at.
+    let Ok(is_there) = store_path::is_there(&root, &sys) else {
+        return Ok(Vec::new());
+    };
+    let soon = if is_there {
         let mut context = CommandContext::open(global, &root, sys)?;
         context.live = Some(live.clone());
         gone = gone_conversations(&context)?;

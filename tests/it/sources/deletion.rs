@@ -182,6 +182,54 @@ fn claude_code_deletes_by_its_settings() {
 }
 
 #[test]
+fn claude_code_keeps_sessions_of_its_desktop_program() {
+    let claude = Aged::new("claude-code", &AGES);
+    // Those of 24 and 300 days, by what the first and the last record say.
+    let by = |days: u32, programs: [&str; 2]| {
+        let (path, text) = claude.conversation(days);
+        let record =
+            |program: &str| text.replacen('{', &format!(r#"{{"entrypoint":"{program}","#), 1);
+        let text: String = programs.map(record).concat();
+        write(&claude.home.path().join(path), &text, days);
+    };
+    for (programs, number) in [
+        (["cli", "cli"], 2),
+        (["claude-desktop", "cli"], 1),
+        (["cli", "claude-desktop"], 1),
+        (["local-agent", "local-agent"], 1),
+    ] {
+        by(300, programs);
+        assert_eq!(claude.soon(), number, "{programs:?}");
+    }
+    by(24, ["claude-desktop", "cli"]);
+    assert_eq!(claude.soon(), 0);
+    for (settings, number) in [
+        (r#"{"desktopSessionCleanupPeriodDays": 0}"#, 0),
+        (r#"{"desktopSessionCleanupPeriodDays": 100}"#, 1),
+        // The longer time counts.
+        (r#"{"desktopSessionCleanupPeriodDays": 5}"#, 2),
+        (
+            r#"{"desktopSessionCleanupPeriodDays": 5, "cleanupPeriodDays": 100}"#,
+            1,
+        ),
+        (r#"{"cleanupPeriodDays": 10}"#, 1),
+    ] {
+        claude.set(".claude/settings.json", settings);
+        assert_eq!(claude.soon(), number, "{settings}");
+    }
+    claude.set(".claude/settings.json", "");
+    // The user has deleted it in the desktop program.
+    let (path, _) = claude.conversation(24);
+    claude.set(&path.replace(".jsonl", ".desktop-released.json"), "{}");
+    assert_eq!(claude.soon(), 1);
+    if cfg!(target_os = "linux") {
+        let managed = "system/etc/claude-code/managed-settings.json";
+        claude.set(managed, r#"{"cleanupPeriodDays": 30}"#);
+        assert_eq!(claude.soon(), 2);
+    }
+}
+
+#[test]
 fn gemini_cli_deletes_by_its_settings() {
     let gemini = Aged::new("gemini", &AGES);
     assert_eq!(gemini.soon(), 2, "30 days are the default");

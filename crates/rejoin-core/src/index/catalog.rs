@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use crate::record::{ActivityState, AgentSessionId};
-use crate::store::Store;
+use crate::store::{Store, place};
 use crate::sys::SessionId;
 
 use super::backend::{BeforeChange, CatalogBackend, ListError, Listed, RowWindow, ToolBranch};
@@ -97,6 +97,12 @@ impl Catalog {
             observer,
             is_reading: AtomicBool::new(false),
         }
+    }
+
+    /// Whether the sessions are in a database, beside which the files of other tools are known to this
+    /// process alone.
+    pub fn is_in_database(&self) -> bool {
+        place::is_address(self.logs.store.root())
     }
 
     /// The files of other tools, as far as they are known.

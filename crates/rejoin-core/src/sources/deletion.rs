@@ -25,9 +25,16 @@ pub(super) const DAY: i64 = 24 * 60 * 60 * 1000;
 pub(super) struct ToolDeletion {
     /// The rule for conversations in a project's folder; without one, that of the user's settings.
     pub(super) rule: fn(&ToolFolders, Option<&Path>) -> DeletionRule,
+    /// The rule for the conversation in a file of a project's folder, if another one counts for it.
+    pub(super) of_file: fn(&ToolFolders, Option<&Path>, &Path) -> Option<DeletionRule>,
     /// Whether the tool deletes everywhere by the rule of the project in which it is started: then the
     /// strictest one counts for all.
     pub(super) everywhere: bool,
+}
+
+/// Of tools that delete all conversations by the same rule.
+pub(super) fn no_rule_of_file(_: &ToolFolders, _: Option<&Path>, _: &Path) -> Option<DeletionRule> {
+    None
 }
 
 /// Which conversations a tool deletes. Without any limit, it deletes none.
@@ -73,9 +80,15 @@ pub fn soon_deleted(
             Some(catalog) => catalog.tool_files().conversations(source.name)?,
             None => found_files(source, &live.places),
         };
-        let number = deleted_by(deletion, &live.places, &files, then);
-        if number > 0 {
-            soon.insert(source.name, number);
+        let mut deleted = deleted_by(deletion, &live.places, &files, then);
+        if let Some(catalog) = catalog.filter(|catalog| catalog.is_in_database()) {
+            // The files do not tell which of them have a copy there.
+            let names = deleted.iter().flat_map(|file| file.names.clone());
+            let ours = catalog.ours(source.agent, &names.collect::<Vec<_>>())?;
+            deleted.retain(|file| file.names.iter().all(|name| !ours.contains(name)));
+        }
+        if !deleted.is_empty() {
+            soon.insert(source.name, deleted.len());
         }
     }
     Ok(soon)
@@ -94,6 +107,7 @@ impl Source {
 fn found_files(source: &Source, places: &ToolFolders) -> Vec<ConversationFile> {
     let found = source.find(places).found.into_iter();
     let files = found.map(|found| ConversationFile {
+        names: Vec::new(),
         path: found.path.to_string_lossy().into_owned(),
         cwd: String::new(),
         changed: found.modified.as_millis(),
@@ -102,18 +116,18 @@ fn found_files(source: &Source, places: &ToolFolders) -> Vec<ConversationFile> {
     files.collect()
 }
 
-/// How many of these conversations a tool has deleted at this time, in milliseconds, that are nowhere else.
-fn deleted_by(
+/// The conversations that a tool has deleted at this time, in milliseconds, and that are nowhere else.
+fn deleted_by<'a>(
     deletion: &ToolDeletion,
     places: &ToolFolders,
-    files: &[ConversationFile],
+    files: &'a [ConversationFile],
     then: i64,
-) -> usize {
+) -> Vec<&'a ConversationFile> {
     let projects: BTreeSet<&str> = files.iter().map(|file| file.cwd.as_str()).collect();
+    let folder_of = |project| Some(Path::new(project)).filter(|folder| folder.is_absolute());
     let rules = projects.into_iter().map(|project| {
-        let folder = Path::new(project);
-        let folder = folder.is_absolute().then_some(folder);
-        (project, (deletion.rule)(places, folder))
+        let rule = (deletion.rule)(places, folder_of(project));
+        (project, rule)
     });
     let rules: HashMap<&str, DeletionRule> = rules.collect();
     let users = (deletion.rule)(places, None);
@@ -126,10 +140,15 @@ fn deleted_by(
         let before = newer.entry(Path::new(&file.path).parent()).or_default();
         *before += 1;
         let is_old = |age| file.changed.saturating_add(age) < then;
-        let is_old = strictest.or(rule.age).is_some_and(is_old);
-        (is_old || rule.most.is_some_and(|most| *before > most)) && file.is_only
+        let by_age = || {
+            let own = (deletion.of_file)(places, folder_of(&file.cwd), Path::new(&file.path));
+            own.is_none_or(|own| own.age.is_some_and(is_old))
+        };
+        let by_number = rule.most.is_some_and(|most| *before > most);
+        // Only what is old is looked into.
+        file.is_only && (by_number || strictest.or(rule.age).is_some_and(is_old) && by_age())
     });
-    is_deleted.count()
+    is_deleted.collect()
 }
 
 /// The settings of a tool in files of JSON, in which comments may be.
@@ -195,6 +214,7 @@ mod tests {
 
     fn file(path: &str, cwd: &str, days: i64, is_only: bool) -> ConversationFile {
         ConversationFile {
+            names: Vec::new(),
             path: path.to_owned(),
             cwd: cwd.to_owned(),
             changed: -days * DAY,
@@ -217,8 +237,15 @@ mod tests {
                 most: None,
             },
         };
-        let deletion = ToolDeletion { rule, everywhere };
-        deleted_by(&deletion, &ToolFolders::default(), files, 7 * DAY)
+        let of_file = |_: &ToolFolders, _: Option<&Path>, path: &Path| {
+            path.ends_with("own").then(DeletionRule::default)
+        };
+        let deletion = ToolDeletion {
+            rule,
+            of_file,
+            everywhere,
+        };
+        deleted_by(&deletion, &ToolFolders::default(), files, 7 * DAY).len()
     }
 
     #[test]
@@ -229,6 +256,8 @@ mod tests {
         }
         let kept = [file("/a/1", "/home/ada", 40, false)];
         assert_eq!(number(false, &kept), 0);
+        let exempt = [file("/a/own", "/home/ada", 40, true)];
+        assert_eq!(number(false, &exempt), 0);
     }
 
     #[test]

@@ -204,6 +204,25 @@ impl LiveSources {
         Ok(source.map(|source| (source, self.found_in(source, &file))))
     }
 
+    /// Takes a conversation whose file is gone from the list, and returns the source that had it; none if
+    /// its file is there.
+    pub fn forget_deleted(
+        &self,
+        catalog: &Catalog,
+        id: &SessionId,
+    ) -> Result<Option<&'static Source>, ListError> {
+        let Some((source, found)) = self.find(catalog, id)? else {
+            return Ok(None);
+        };
+        if !matches!(found.path.try_exists(), Ok(false)) {
+            return Ok(None);
+        }
+        let file = as_file(&found).into_iter().collect::<Vec<_>>();
+        catalog.tool_files().remove(source.name, &file)?;
+        lock(&self.seen).unsettle();
+        Ok(Some(source))
+    }
+
     /// The log that the import of a listed conversation would write; none if it is not listed.
     pub fn read(
         &self,

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::deletion::no_rule_of_file;
 use super::{
     FileReader, FoundConversation, PromptHistory, SETTINGS, Source, SourceReader, ToolDeletion,
     amp, antigravity, claude_code, cline, cline_tasks, codex, copilot, crush, cursor, droid,
@@ -59,6 +60,7 @@ pub static SOURCES: [Source; 26] = [
         }),
         deletion: Some(ToolDeletion {
             rule: claude_code::deletion_rule,
+            of_file: claude_code::deletion_rule_of_file,
             everywhere: true,
         }),
         prompts: Some(PromptHistory {
@@ -168,6 +170,7 @@ pub static SOURCES: [Source; 26] = [
         }),
         deletion: Some(ToolDeletion {
             rule: gemini::deletion_rule,
+            of_file: no_rule_of_file,
             everywhere: false,
         }),
         prompts: None,
@@ -197,6 +200,7 @@ pub static SOURCES: [Source; 26] = [
         }),
         deletion: Some(ToolDeletion {
             rule: |places, _| grok::deletion_rule(places),
+            of_file: no_rule_of_file,
             everywhere: true,
         }),
         prompts: None,

@@ -41,6 +41,8 @@ pub struct FileOfTool {
 /// The file that has a conversation of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConversationFile {
+    /// The ids by which it may be known here: that of its session, and the tool's own.
+    pub names: Vec<String>,
     /// The path of the file; of several with the conversation, that of the one which was changed last.
     pub path: String,
     /// The working directory of the conversation.
@@ -371,12 +373,15 @@ impl ToolFiles {
         Ok(self.database.read(|tx| {
             let mut statement = tx.prepare_cached(
                 "SELECT files.path, sessions.cwd, max(files.changed) AS changed,
-                     sessions.tool IS NOT NULL AND sessions.updated_at IS NOT NULL
+                     sessions.tool IS NOT NULL AND sessions.updated_at IS NOT NULL,
+                     sessions.id, sessions.known_as
                  FROM files JOIN sessions ON sessions.id = files.session
                  WHERE files.tool = ? GROUP BY sessions.id ORDER BY changed DESC",
             )?;
             let found = statement.query_map([tool], |columns| {
+                let known_as: Option<String> = columns.get(5)?;
                 Ok(ConversationFile {
+                    names: [columns.get(4)?].into_iter().chain(known_as).collect(),
                     path: columns.get(0)?,
                     cwd: columns.get(1)?,
                     changed: columns.get(2)?,

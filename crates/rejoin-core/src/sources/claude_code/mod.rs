@@ -5,10 +5,12 @@ mod agents;
 mod records;
 mod tools;
 
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::json;
 use crate::sys::Timestamp;
 
 use super::conversation::{ConversationBuilder, ToolConversation};
@@ -28,25 +30,88 @@ pub(super) fn root(places: &ToolFolders) -> PathBuf {
 /// The days after which it deletes a session, unless settings say otherwise.
 const DAYS: i64 = 30;
 
+/// The setting of the days after which a session is deleted, and that for sessions of the desktop program.
+const DAYS_KEPT: &str = "/cleanupPeriodDays";
+const DESKTOP_DAYS_KEPT: &str = "/desktopSessionCleanupPeriodDays";
+
 /// Sessions are deleted by the time of their files, after `cleanupPeriodDays`, in all projects at once.
-/// A number that is not valid, or settings that cannot be read, keep it from deleting anything. Sessions of
-/// its desktop program are kept longer, which their files' times do not show.
+/// A number that is not valid, or settings that cannot be read, keep it from deleting anything.
 pub(super) fn deletion_rule(places: &ToolFolders, project: Option<&Path>) -> DeletionRule {
-    let key = "/cleanupPeriodDays";
     let managed = ToolSettings::read(managed_settings(places));
-    let of_project = project.map(|project| {
-        let names = ["settings.local.json", "settings.json"];
-        names.map(|name| project.join(".claude").join(name))
-    });
-    let users = own(places).join("settings.json");
-    let settings = ToolSettings::read(of_project.into_iter().flatten().chain([users]));
-    let days = match (managed.value(key), settings.value(key)) {
+    let settings = settings(places, project);
+    let days = match (managed.value(DAYS_KEPT), settings.value(DAYS_KEPT)) {
         (Some(days), _) => days.as_i64(),
         _ if managed.are_broken() || settings.are_broken() => None,
         (None, Some(days)) => days.as_i64(),
         (None, None) => Some(DAYS),
     };
     DeletionRule::after_days(days.filter(|days| *days > 0))
+}
+
+/// Sessions that were begun or last continued in the desktop program are kept at any age as long as they are
+/// there, or for `desktopSessionCleanupPeriodDays` if that is longer than the rule for all: unless the
+/// organization sets that rule.
+pub(super) fn deletion_rule_of_file(
+    places: &ToolFolders,
+    project: Option<&Path>,
+    file: &Path,
+) -> Option<DeletionRule> {
+    let managed = ToolSettings::read(managed_settings(places));
+    let is_released = file.with_extension("desktop-released.json").exists();
+    if managed.value(DAYS_KEPT).is_some() || is_released || !is_of_desktop(file) {
+        return None;
+    }
+    let own = managed.value(DESKTOP_DAYS_KEPT).cloned();
+    let own = own.or_else(|| {
+        let settings = settings(places, project);
+        settings.value(DESKTOP_DAYS_KEPT).cloned()
+    });
+    let days = own.and_then(|days| days.as_i64()).filter(|days| *days > 0);
+    let own = DeletionRule::after_days(days);
+    let usual = deletion_rule(places, project);
+    Some(DeletionRule {
+        age: own.age.and_then(|own| Some(own.max(usual.age?))),
+        ..own
+    })
+}
+
+/// The settings of the project and of the user.
+fn settings(places: &ToolFolders, project: Option<&Path>) -> ToolSettings {
+    let of_project = project.map(|project| {
+        let names = ["settings.local.json", "settings.json"];
+        names.map(|name| project.join(".claude").join(name))
+    });
+    let users = own(places).join("settings.json");
+    ToolSettings::read(of_project.into_iter().flatten().chain([users]))
+}
+
+/// How records name the desktop program, and its Cowork.
+const DESKTOP: [&str; 2] = ["claude-desktop", "local-agent"];
+/// How much is read at the beginning and at the end of a file for that, in bytes.
+const ENDS: u64 = 64 * 1024;
+
+/// Whether a session was begun or last continued in the desktop program. Files that cannot be read were not.
+fn is_of_desktop(file: &Path) -> bool {
+    let [head, tail] = ends(file, ENDS).unwrap_or_default();
+    let [mut first, mut last] = [&head, &tail].map(|text| {
+        let lines = text.lines();
+        lines.filter_map(|line| json::string_member(line, "entrypoint"))
+    });
+    let of_desktop = |name: String| DESKTOP.contains(&&*name);
+    first.next().is_some_and(of_desktop) || last.next_back().is_some_and(of_desktop)
+}
+
+/// The beginning and the end of a file, each of so many bytes.
+fn ends(file: &Path, bytes: u64) -> std::io::Result<[String; 2]> {
+    let mut file = std::fs::File::open(file)?;
+    let length = file.metadata()?.len();
+    let mut read = |from: u64| {
+        let mut text = Vec::new();
+        file.seek(SeekFrom::Start(from))?;
+        file.by_ref().take(bytes).read_to_end(&mut text)?;
+        Ok::<_, std::io::Error>(String::from_utf8_lossy(&text).into_owned())
+    };
+    Ok([read(0)?, read(length.saturating_sub(bytes))?])
 }
 
 /// The settings of the organization, the most important first: of the parts, those with later names.
