@@ -8,6 +8,7 @@ mod exit;
 mod export;
 mod global;
 mod help;
+mod helper;
 mod import;
 mod log_lines;
 mod live;

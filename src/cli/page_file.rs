@@ -8,15 +8,19 @@ use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use rejoin::sys::{SessionId, Sys, Timestamp, folders};
 
 use super::exit::Failure;
+use super::helper;
 
 /// How long a page that was shown is kept.
 const KEPT_FOR: Duration = Duration::from_hours(24);
+
+/// How long it may take to say that no browser can be opened.
+const OPENED_WITHIN: Duration = Duration::from_secs(3);
 
 /// A file that is being written. Dropped before it is finished, it leaves nothing behind.
 #[derive(Debug)]
@@ -163,11 +167,9 @@ pub(super) fn show(path: &Path) -> bool {
         return false;
     };
     let arguments = arguments.iter().map(OsStr::new);
-    let status = Command::new(program)
-        .args(arguments.chain([path.as_os_str()]))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    status.is_ok_and(|status| status.success())
+    let mut command = Command::new(program);
+    command.args(arguments.chain([path.as_os_str()]));
+    // Some programs stay as long as the browser does.
+    let ended = helper::start(&mut command, OPENED_WITHIN);
+    ended.is_ok_and(|status| status.is_none_or(|status| status.success()))
 }

@@ -4,8 +4,10 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use crate::cli::exit::Failure;
+use crate::cli::helper;
 use crate::cli::programs::on_path;
 use crate::cli::sources;
 use crate::cli::term::{Output, STRONG, printable};
@@ -15,6 +17,8 @@ use super::{EditorFolders, SettingsFile, Setup, path_shown, show};
 
 /// The name of the unit of systemd.
 const UNIT: &str = "rejoin-import.service";
+/// How long a command of the program that runs services may take.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// The name of the agent of launchd.
 const LABEL: &str = "rejoin.import";
 
@@ -85,13 +89,17 @@ impl ServiceManager {
     /// Runs a command of its program.
     fn run(self, arguments: &[String]) -> Result<(), Failure> {
         let line = format!("{} {}", self.program(), arguments.join(" "));
-        let run = Command::new(self.program()).args(arguments).output();
-        let output = run.map_err(|error| Failure::new(format!("cannot run `{line}`: {error}")))?;
-        if output.status.success() {
+        let run = helper::run(Command::new(self.program()).args(arguments), PATIENCE);
+        let end = run.map_err(|error| Failure::new(format!("cannot run `{line}`: {error}")))?;
+        let Some(end) = end else {
+            let seconds = PATIENCE.as_secs();
+            let why = format!("`{line}` has not ended after {seconds} seconds, and was killed");
+            return Err(Failure::new(why));
+        };
+        if end.status.success() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said = printable(said.trim());
+        let said = printable(end.said.trim());
         Err(Failure::new(format!("`{line}` has failed: {said}")))
     }
 }
@@ -132,6 +140,7 @@ fn unit(command: &[String], variables: &[(&str, String)]) -> String {
 fn property_list(command: &[String], variables: &[(&str, String)]) -> String {
     let string = |text: &str| {
         let text = text.replace('&', "&amp;").replace('<', "&lt;");
+        let text = text.replace('>', "&gt;");
         format!("<string>{text}</string>\n")
     };
     let mut text = format!(
@@ -222,6 +231,8 @@ impl Setup<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn command() -> Vec<String> {
@@ -246,15 +257,54 @@ mod tests {
         has("WantedBy=default.target");
     }
 
+    /// The members of a dictionary of a property list, whose keys are before their values.
+    fn members<'a>(dict: roxmltree::Node<'a, 'a>) -> BTreeMap<&'a str, roxmltree::Node<'a, 'a>> {
+        assert_eq!(dict.tag_name().name(), "dict");
+        let parts: Vec<_> = dict
+            .children()
+            .filter(roxmltree::Node::is_element)
+            .collect();
+        let pairs = parts.chunks(2).map(|pair| {
+            assert_eq!(pair[0].tag_name().name(), "key");
+            (pair[0].text().unwrap(), pair[1])
+        });
+        pairs.collect()
+    }
+
+    fn string<'a>(node: &roxmltree::Node<'a, 'a>) -> &'a str {
+        assert_eq!(node.tag_name().name(), "string");
+        node.text().unwrap()
+    }
+
     #[test]
-    fn a_property_list_of_launchd_is_xml() {
-        let command = words(&["/opt/a&b/rejoin", "import", "--watch"]);
-        let text = property_list(&command, &[("CODEX_HOME", "/srv/<x>".to_owned())]);
-        let has = |part: &str| assert!(text.contains(part), "{text}");
-        has(
-            "<string>/opt/a&amp;b/rejoin</string>\n<string>import</string>\n<string>--watch</string>\n</array>",
-        );
-        has("<key>CODEX_HOME</key>\n<string>/srv/&lt;x></string>");
+    fn a_property_list_of_launchd_has_the_service_as_its_parser_reads_it() {
+        let command = words(&[
+            "/opt/a&b ]]>/rejoin",
+            "import",
+            "--store",
+            "/srv/<x>",
+            "--watch",
+        ]);
+        let variables = [("CODEX_HOME", "/srv/\"50%\" & more".to_owned())];
+        let text = property_list(&command, &variables);
+        let parsed = roxmltree::Document::parse(&text).unwrap();
+        let root = parsed.root_element();
+        let name = (root.tag_name().name(), root.attribute("version"));
+        assert_eq!(name, ("plist", Some("1.0")));
+        let service = members(root.first_element_child().unwrap());
+        assert_eq!(string(&service["Label"]), LABEL);
+        let arguments = service["ProgramArguments"];
+        assert_eq!(arguments.tag_name().name(), "array");
+        let arguments = arguments.children().filter(roxmltree::Node::is_element);
+        let arguments: Vec<_> = arguments.map(|word| string(&word).to_owned()).collect();
+        assert_eq!(arguments, command);
+        let environment = members(service["EnvironmentVariables"]);
+        assert_eq!(string(&environment["CODEX_HOME"]), variables[0].1);
+        for name in ["RunAtLoad", "LowPriorityIO"] {
+            assert_eq!(service[name].tag_name().name(), "true", "{name}");
+        }
+        let kept = members(service["KeepAlive"]);
+        assert_eq!(kept["SuccessfulExit"].tag_name().name(), "false");
         assert!(!property_list(&command, &[]).contains("EnvironmentVariables"));
     }
 }
