@@ -11,8 +11,8 @@ const target = ["chrome111", "firefox114", "safari16.4"];
 const names = {};
 for (const agent of JSON.parse(await readFile(here("../crates/rejoin-core/src/engine/agents.json"), "utf8"))) {
   const packages = [agent.npx, agent.uvx].filter(Boolean).map((name) => name.split("/").pop()).filter((name) => name !== "cli");
-  const all = [agent.id, agent.name, agent.command, ...(agent.plain ?? []), ...(agent.names ?? []), ...packages];
-  for (const name of all.filter(Boolean)) names[name.toLowerCase()] ??= agent.name;
+  const all = [agent.id, agent.name, agent.tool, agent.command, ...(agent.plain ?? []), ...(agent.names ?? []), ...packages];
+  for (const name of all.filter(Boolean)) names[name.toLowerCase()] ??= agent.tool ?? agent.name;
 }
 
 const bundle = async (entry) => {

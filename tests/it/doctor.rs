@@ -246,7 +246,7 @@ fn conversations_that_their_tool_will_delete_are_counted() {
         let text = home.runs(&["doctor", "--no-agents"]);
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    let warning = "Claude Agent will delete 1 conversation in the next 7 days";
+    let warning = "Claude Code will delete 1 conversation in the next 7 days";
     let text = found();
     assert!(
         text.contains(warning) && text.contains("for 30 days"),
@@ -297,7 +297,7 @@ fn prompts_of_conversations_that_are_gone_can_be_read() {
     };
     let text = found();
     assert!(
-        text.contains("Claude Agent has deleted 1 conversation of which"),
+        text.contains("Claude Code has deleted 1 conversation of which"),
         "{text}"
     );
     assert!(text.contains("`rejoin import --prompts codex`"), "{text}");

@@ -105,7 +105,7 @@ await check("every kind of update of version 1 is shown", () =>
     await unfold(page);
     const text = await shown(page);
     for (const expected of [
-      "Claude Agent", "Redis timeouts under load", "Redis keeps timing out", "The timeouts begin when the pool is exhausted",
+      "Claude Code", "Redis timeouts under load", "Redis keeps timing out", "The timeouts begin when the pool is exhausted",
       "Find the cause of the timeouts", "1 of 3 done", "Read src/cache/pool.ts", "+5 \u22123", "await work(connection)",
       "failed", "Error: timed out", "Review of the test", "It uses real timers", "1 min 14 s", "$1.83", "48,211 of 200,000 tokens",
       "The agent shortened its context", "finally fixes it", "a terminal was shown here", "created #12",

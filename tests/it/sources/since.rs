@@ -253,11 +253,11 @@ fn what_a_tool_writes_since_is_a_branch_beside_what_was_said_here() {
         let (mut client, id) = continued(tool, home.path(), store.path());
         let own = ["A", "B", "Here."];
         let shown = match tool.name {
-            "claude-code" => "Claude Agent",
+            "claude-code" => "Claude Code",
             "codex" => "Codex",
             "gemini" => "Gemini CLI",
             "opencode" => "OpenCode",
-            _ => "pi ACP",
+            _ => "pi",
         };
         // Extended, rewound, both, shortened, empty, and extended again; also while it is open here.
         let cases: [(&[Said], &[Said], &str); 8] = [

@@ -26,8 +26,11 @@ static KNOWN: LazyLock<Vec<KnownAgent>> =
 pub struct KnownAgent {
     /// Its id in the registry.
     pub id: String,
-    /// Its name for people.
+    /// Its name in the registry, as editors show it.
     pub name: String,
+    /// The name of the tool that it is to people, if the registry's is that of a program between the two.
+    #[serde(default)]
+    tool: Option<String>,
     /// The name of its program, if it can be installed as one.
     pub command: Option<String>,
     /// Its package on npm.
@@ -64,7 +67,7 @@ pub fn known() -> &'static [KnownAgent] {
 /// The name for people of the agent with this name, if it is known: logs and tools have several for
 /// one agent.
 pub fn title(name: &str) -> &str {
-    KnownAgent::called(name).map_or(name, |known| &known.name)
+    KnownAgent::called(name).map_or(name, KnownAgent::title)
 }
 
 /// All names of these agents, each of which may be given by any of its names.
@@ -86,14 +89,20 @@ impl KnownAgent {
         known().iter().find(|known| known.is_called(name))
     }
 
+    /// Its name for people, wherever conversations are meant: that of its tool.
+    pub fn title(&self) -> &str {
+        self.tool.as_ref().unwrap_or(&self.name)
+    }
+
     /// Whether the agent goes by this name.
     pub fn is_called(&self, name: &str) -> bool {
         self.all_names().any(|own| own.eq_ignore_ascii_case(name))
     }
 
-    /// Its names: the id, that for people, those of its programs and packages, and others.
+    /// Its names: the id, those for people, those of its programs and packages, and others.
     pub fn all_names(&self) -> impl Iterator<Item = &str> {
-        let own = [&self.id, &self.name].into_iter().chain(&self.command);
+        let own = [&self.id, &self.name].into_iter().chain(&self.tool);
+        let own = own.chain(&self.command);
         let own = own.chain(&self.plain).chain(&self.names);
         own.map(String::as_str).chain(self.packages())
     }
@@ -304,9 +313,15 @@ mod tests {
                 "Kimi CLI",
             ),
             (
-                &["claude-agent-acp", "claude-code-acp", "claude-code"],
-                "Claude Agent",
+                &[
+                    "claude-agent-acp",
+                    "claude-code-acp",
+                    "claude-code",
+                    "Claude Agent",
+                ],
+                "Claude Code",
             ),
+            (&["pi-acp", "pi", "pi ACP"], "pi"),
             (&["codex-acp", "codex"], "Codex"),
             (&["gemini-cli", "gemini"], "Gemini CLI"),
             (&["OpenCode", "opencode"], "OpenCode"),
