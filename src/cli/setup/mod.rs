@@ -396,7 +396,13 @@ fn describe(outcome: EntryOutcome) -> &'static str {
     match outcome {
         EntryOutcome::Wrapped => "rejoin is put in front of it",
         EntryOutcome::WrappedMissing => "rejoin is put in front of it; its program is not on PATH",
-        EntryOutcome::Added => "is new",
+        EntryOutcome::Added => "is new, for the agent that is on PATH",
+        EntryOutcome::AddedBeside => {
+            "is new, beside the entry of the agent that the editor starts by itself"
+        }
+        EntryOutcome::HasOther => {
+            "is started by the editor itself: left alone, another entry has it behind rejoin"
+        }
         EntryOutcome::Already => "has rejoin already",
         EntryOutcome::InterpreterFound => {
             "has rejoin already; the folder of its interpreter is added"

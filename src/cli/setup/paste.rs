@@ -12,8 +12,11 @@ use super::wrapping::PATH;
 /// An agent's id and name, and its command with rejoin in front of it.
 type Wrapped = (&'static str, &'static str, Vec<String>);
 
-/// The installed agents with rejoin in front of each, or an example.
-fn agents(rejoin: &[String]) -> Vec<Wrapped> {
+/// What is said of the example, behind the characters that begin a comment.
+const EXAMPLE: &str = "No agent that speaks ACP is on PATH: OpenCode is an example here.";
+
+/// The installed agents with rejoin in front of each, or an example; and whether it is one.
+fn agents(rejoin: &[String]) -> (Vec<Wrapped>, bool) {
     let wrapped = |known: &'static KnownAgent, command: Vec<String>| -> Wrapped {
         let program = command.first().map(Path::new);
         let found = program.and_then(InterpreterFolder::of);
@@ -26,25 +29,30 @@ fn agents(rejoin: &[String]) -> Vec<Wrapped> {
         .map(|(known, command)| wrapped(known, command))
         .collect();
     if !found.is_empty() {
-        return found;
+        return (found, false);
     }
     let example = KnownAgent::called("opencode").into_iter();
     let example = example.map(|known| {
         let words = known.command.iter().chain(&known.args);
         wrapped(known, words.cloned().collect())
     });
-    example.collect()
+    (example.collect(), true)
 }
 
 /// For Neovim: CodeCompanion and avante. `rejoin` is `rejoin wrap` with its options.
 pub(super) fn neovim(rejoin: &[String]) -> String {
-    let agents = agents(rejoin);
+    let (agents, is_example) = agents(rejoin);
+    let note = if is_example {
+        format!("-- {EXAMPLE}\n")
+    } else {
+        String::new()
+    };
     let adapters: String = agents.iter().map(adapter).collect();
     let providers: String = agents.iter().map(provider).collect();
     let first = agents.first().map(|(_, title, _)| name_of(title));
     let first = first.unwrap_or_default();
     format!(
-        "-- CodeCompanion: paste this into your settings; `:CodeCompanionChat adapter={first}` uses it.
+        "{note}-- CodeCompanion: paste this into your settings; `:CodeCompanionChat adapter={first}` uses it.
 require(\"codecompanion\").setup({{
   adapters = {{
     acp = {{
@@ -121,9 +129,15 @@ pub(super) fn emacs(rejoin: &[String]) -> String {
             "(setq agent-shell-{name}-acp-command\n      '({command}))\n"
         ))
     };
-    let variables: String = agents(rejoin).into_iter().filter_map(variable).collect();
+    let (agents, is_example) = agents(rejoin);
+    let note = if is_example {
+        format!(";; {EXAMPLE}\n")
+    } else {
+        String::new()
+    };
+    let variables: String = agents.into_iter().filter_map(variable).collect();
     format!(
-        ";; agent-shell: paste this into your init file; `M-x agent-shell` uses it.
+        "{note};; agent-shell: paste this into your init file; `M-x agent-shell` uses it.
 {variables}(setq agent-shell-session-strategy 'prompt)         ; offer earlier sessions
 (setq agent-shell-session-restore-verbosity 'full)  ; and show what was said
 "

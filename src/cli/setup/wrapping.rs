@@ -21,8 +21,12 @@ pub(super) enum EntryOutcome {
     Wrapped,
     /// The agent now runs behind rejoin, but its program was not found.
     WrappedMissing,
-    /// The entry is new.
+    /// The entry is new: no agent was configured, and this one is on `PATH`.
     Added,
+    /// The entry is new, beside that of an agent which the editor installs and starts by itself.
+    AddedBeside,
+    /// The editor installs the agent itself, and another entry starts the same one behind rejoin.
+    HasOther,
     /// The agent ran behind rejoin already.
     Already,
     /// The agent ran behind rejoin already, but rejoin is elsewhere now.
@@ -117,28 +121,47 @@ impl Wrapper<'_> {
             match (known, new.and_then(|new| self.entry_for(new, true, env))) {
                 // Two entries may be the same agent by different names.
                 (_, Some(new)) if added.iter().any(|(name, _)| *name == new.0) => {}
+                (Some(known), Some(_)) if self.starts(document, known) => {
+                    entries.push((name, EntryOutcome::HasOther));
+                }
                 (_, Some(new)) => added.push(new),
                 (Some(_), None) if new.is_none() => {}
                 _ => entries.push((name, EntryOutcome::NoCommand)),
             }
         }
-        if document.entries().next().is_none() {
+        let outcome = if document.entries().next().is_some() {
+            EntryOutcome::AddedBeside
+        } else {
+            EntryOutcome::Added
+        };
+        if outcome == EntryOutcome::Added {
             added.extend(
                 known()
                     .iter()
                     .filter_map(|known| self.entry_for(known, false, None)),
             );
         }
-        entries.extend(
-            added
-                .iter()
-                .map(|(name, _)| (name.clone(), EntryOutcome::Added)),
-        );
+        entries.extend(added.iter().map(|(name, _)| (name.clone(), outcome)));
         if !added.is_empty() {
             edits.push(added_to(document, added));
         }
         let text = document.edited(edits);
         ChangedSettings { text, entries }
+    }
+
+    /// Whether an entry with a command, which is behind rejoin then, starts this agent.
+    fn starts(&self, document: &Document<'_>, known: &KnownAgent) -> bool {
+        let commands = document.entries().filter_map(AgentEntry::command);
+        let mut programs = commands.filter(|command| !(self.speaks_no_acp)(command));
+        programs.any(|command| {
+            let wrapped = command.wrapped();
+            let program = wrapped.is_none().then_some(command.program()).into_iter();
+            let arguments = (wrapped.unwrap_or(0)..).map_while(|at| command.argument(at));
+            let mut words = program.chain(arguments).map(bare_name);
+            // Runners of packages name the agent behind their own options.
+            let name = words.find(|word| !word.starts_with('-') && !RUNNERS.contains(word));
+            name.is_some_and(|name| known.is_called(name))
+        })
     }
 
     /// The words before the agent's own arguments. `has_path`: whether the entry has a `PATH`.
@@ -233,6 +256,19 @@ impl Wrapper<'_> {
 pub(in crate::cli) fn has_twin(document: &Document<'_>, entry: AgentEntry<'_>) -> bool {
     let known = KnownAgent::called(entry.name()).filter(|_| entry.is_installed_by_editor());
     known.is_some_and(|known| document.entry(&title(known)).is_some())
+}
+
+/// Programs that run packages.
+const RUNNERS: [&str; 4] = ["npx", "uvx", "bunx", "pnpx"];
+
+/// The name of a program or a package, without its folder or scope, its ending and its version.
+fn bare_name(word: &str) -> &str {
+    let name = word.rsplit(['/', '\\']).next().unwrap_or(word);
+    let name = name.split('@').next().unwrap_or(name);
+    let ending = [".exe", ".cmd"]
+        .iter()
+        .find_map(|ending| name.strip_suffix(ending));
+    ending.unwrap_or(name)
 }
 
 fn title(known: &KnownAgent) -> String {
