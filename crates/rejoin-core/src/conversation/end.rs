@@ -2,6 +2,9 @@
 
 use crate::json;
 
+/// The reason that logs have for turns whose process was killed.
+const PROCESS_ENDED: &str = "the process ended during this turn";
+
 /// How a turn ended, as the payload of its `end` record has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TurnEnding {
@@ -65,6 +68,9 @@ impl TurnEnding {
                 other => format!("The turn ended: {other}"),
             },
             Self::Failed(why) => with("failed", why),
+            Self::Interrupted(Some(why)) if why == PROCESS_ENDED => {
+                "The turn was interrupted: its process ended.".to_owned()
+            }
             Self::Interrupted(why) => with("was interrupted", why),
         })
     }
@@ -119,6 +125,11 @@ mod tests {
                 r#"{"error":{"code":1}}"#,
                 Some("The turn failed."),
                 Some("this turn failed"),
+            ),
+            (
+                r#"{"interrupted":"the process ended during this turn"}"#,
+                Some("The turn was interrupted: its process ended."),
+                Some("this turn was interrupted"),
             ),
             (
                 r#"{"stopReason":"cancelled","interrupted":"why"}"#,
