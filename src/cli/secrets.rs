@@ -1,6 +1,7 @@
 //! `rejoin secrets`: which conversations have keys and tokens, and of which kinds.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
@@ -14,7 +15,9 @@ use super::sessions::context::CommandContext;
 use super::sessions::list;
 use super::sessions::named::{ShortIds, UNTITLED};
 use super::sources;
-use super::term::{FAINT, ID, Look, Output, WAITING, busy, count, cut, one_line, successes, width};
+use super::term::{
+    FAINT, ID, Look, Output, WAITING, busy, count, cut, one_line, printable, successes, width,
+};
 
 /// Where to look, and what to print.
 #[derive(Debug, clap::Args)]
@@ -31,6 +34,33 @@ pub(super) struct Args {
 
 /// How many different keys and tokens there are of each kind.
 type Kinds = BTreeMap<&'static str, usize>;
+
+/// A conversation with keys and tokens.
+struct Revealing {
+    /// As it is shown, masked.
+    session: Listed,
+    /// What it has in all places.
+    kinds: Kinds,
+    /// What each place has.
+    places: Vec<(SecretPlace, Kinds)>,
+}
+
+/// Where keys and tokens are.
+enum SecretPlace {
+    /// In the session's log.
+    Store,
+    /// In the file of the conversation's own tool.
+    File(PathBuf),
+}
+
+impl SecretPlace {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Store => "store",
+            Self::File(_) => "file",
+        }
+    }
+}
 
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
     if args.kinds {
@@ -49,18 +79,16 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     let (read, end) = successes(global, read);
     let found: Vec<_> = read.into_iter().flatten().collect();
     if args.json {
-        output.json(
-            &found
-                .iter()
-                .map(|(session, kinds)| as_json(session, kinds))
-                .collect(),
-        )?;
+        output.json(&found.iter().map(as_json).collect())?;
     } else if output.is_terminal() {
         print(&context, &found, output)?;
     } else {
-        for (session, kinds) in &found {
-            for (kind, count) in kinds {
-                output.line(format!("{}  {kind}  {count}", session.id))?;
+        for one in &found {
+            for (place, kinds) in &one.places {
+                for (kind, count) in kinds {
+                    let (id, place) = (&one.session.id, place.name());
+                    output.line(format!("{id}  {kind}  {count}  {place}"))?;
+                }
             }
         }
     }
@@ -77,35 +105,56 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     end
 }
 
-/// The kinds of keys and tokens in a conversation, with what rewinds have undone in it and what its tool
-/// has written since, and in the tool's own file, which an import that masks leaves as it is. `None` if there
-/// are none. What is shown of the conversation is masked, too: a title may end within a key.
+/// The keys and tokens in a conversation, with what rewinds have undone in it and what its tool has written
+/// since, and in the tool's own file, which an import that masks leaves as it is. `None` if there are none.
+/// What is shown of the conversation is masked, too: a title may end within a key.
 fn of_session(
     context: &CommandContext<'_>,
     session: &Listed,
-) -> Result<Option<(Listed, Kinds)>, Failure> {
-    let (redactor, id) = (Redactor::default(), &session.id);
+) -> Result<Option<Revealing>, Failure> {
+    let id = &session.id;
+    let is_of_tool = session.summary.tool.is_some();
     let tools = context
         .tools()?
-        .filter(|_| session.summary.tool.is_none() && session.summary.known_as.is_some());
-    let of_tool = tools.map(|tools| tools.read(id)).transpose()?.flatten();
-    for mut log in std::iter::once(context.read_all(id)?).chain(of_tool) {
+        .filter(|_| is_of_tool || session.summary.known_as.is_some());
+    let file = tools.and_then(|tools| tools.file_of(id));
+    let mut logs = Vec::new();
+    if !is_of_tool {
+        logs.push((SecretPlace::Store, context.store.read_all(id)?));
+    }
+    if let (Some(tools), Some(file)) = (tools, file) {
+        let log = tools.read(id)?;
+        logs.extend(log.map(|log| (SecretPlace::File(file), log)));
+    }
+    let (all, mut places, mut shown) = (Redactor::default(), Vec::new(), session.clone());
+    for (place, mut log) in logs {
+        let redactor = Redactor::default();
         while let Some(entry) = log.next()? {
             redactor.payload(entry.record.payload);
         }
+        if let Some(title) = &mut shown.summary.title {
+            let payload = json!({ "title": title }).to_string();
+            let masked = serde_json::from_str::<Value>(&redactor.payload(&payload));
+            let masked = masked
+                .ok()
+                .and_then(|masked| Some(masked["title"].as_str()?.to_owned()));
+            *title = masked.unwrap_or_default();
+        }
+        all.count_of(&redactor);
+        let kinds = redactor.kinds();
+        if !kinds.is_empty() {
+            places.push((place, kinds));
+        }
     }
-    let kinds = redactor.kinds();
-    if kinds.is_empty() {
+    if places.is_empty() {
         return Ok(None);
     }
-    let mut shown = session.clone();
-    if let Some(title) = &session.summary.title {
-        let payload = json!({ "title": title }).to_string();
-        let masked: Option<Value> = serde_json::from_str(&redactor.payload(&payload)).ok();
-        shown.summary.title = masked.and_then(|masked| masked["title"].as_str().map(str::to_owned));
-    }
     shown.summary.cwd = redact::text(&session.summary.cwd).into_owned();
-    Ok(Some((shown, kinds)))
+    Ok(Some(Revealing {
+        session: shown,
+        kinds: all.kinds(),
+        places,
+    }))
 }
 
 fn list_kinds(as_json: bool, output: &mut Output) -> Result<(), Failure> {
@@ -119,31 +168,53 @@ fn list_kinds(as_json: bool, output: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-fn as_json(session: &Listed, kinds: &Kinds) -> Value {
-    let mut object = list::as_json(session);
-    object["tool"] = json!(session.summary.tool);
-    object["secrets"] = json!(kinds);
+fn as_json(found: &Revealing) -> Value {
+    let mut object = list::as_json(&found.session);
+    object["tool"] = json!(found.session.summary.tool);
+    object["secrets"] = json!(found.kinds);
+    let places = found.places.iter().map(|(place, kinds)| {
+        let mut object = json!({ "place": place.name(), "secrets": kinds });
+        if let SecretPlace::File(path) = place {
+            object["path"] = json!(path);
+        }
+        object
+    });
+    object["places"] = places.collect();
     object
 }
 
-/// Prints the title of each conversation, and the kinds below it.
+/// Prints the title of each conversation, and the kinds in each place below it.
 fn print(
     context: &CommandContext<'_>,
-    found: &[(Listed, Kinds)],
+    found: &[Revealing],
     output: &mut Output,
 ) -> Result<(), Failure> {
     let (look, short) = (output.look().clone(), context.short(&[])?);
-    for (session, kinds) in found {
-        output.line(head(session, short, &look))?;
-        let kinds = kinds.iter().map(|(kind, count)| match count {
-            1 => (*kind).to_owned(),
-            count => format!("{kind} ({count})"),
-        });
-        let kinds = cut(
-            &kinds.collect::<Vec<_>>().join(", "),
-            look.width.saturating_sub(2),
-        );
-        output.line(format!("  {}", look.paint(WAITING, &kinds)))?;
+    for one in found {
+        output.line(head(&one.session, short, &look))?;
+        for (place, kinds) in &one.places {
+            let place = match place {
+                SecretPlace::Store => "in the store".to_owned(),
+                SecretPlace::File(path) => {
+                    let path = look.folder(&path.to_string_lossy());
+                    format!("in {}", printable(&path))
+                }
+            };
+            let kinds = kinds.iter().map(|(kind, count)| match count {
+                1 => (*kind).to_owned(),
+                count => format!("{kind} ({count})"),
+            });
+            let kinds = kinds.collect::<Vec<_>>().join(", ");
+            let kinds = cut(&kinds, look.width.saturating_sub(2));
+            let room = look.width.saturating_sub(width(&kinds) + 4);
+            let place = cut(&place, room);
+            let line = format!(
+                "  {}  {}",
+                look.paint(WAITING, &kinds),
+                look.paint(FAINT, &place)
+            );
+            output.line(line.trim_end())?;
+        }
         if output.closed() {
             break;
         }

@@ -20,7 +20,7 @@ use rejoin::sys::{Sys, with_causes};
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
 use crate::cli::term::{
-    Look, Output, PLAIN, Progress, StyledLine, count, masked_keys, note, printable, wrap,
+    Look, Output, PLAIN, Progress, StyledLine, busy, count, masked_keys, note, printable, wrap,
 };
 use crate::cli::{sources, store_path};
 
@@ -130,6 +130,12 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     }
     if let Some(masked) = importer.masked() {
         note(global, &masked_keys(masked), None);
+    }
+    let doing = || "Removing what is masked from the index …".to_owned();
+    if let Err(error) = busy(doing, || importer.erase_unmasked()) {
+        let why = format!("what is masked may be left in index.sqlite: {error}");
+        note(global, &why, None);
+        failed += 1;
     }
     match failed {
         0 => Ok(()),

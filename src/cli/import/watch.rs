@@ -189,6 +189,10 @@ impl Follower {
         if let Some(masked) = importer.masked().filter(|masked| is_first || *masked > 0) {
             say(FollowerMessage::Note(masked_keys(masked)))?;
         }
+        if let Err(error) = importer.erase_unmasked() {
+            let why = format!("what is masked may be left in index.sqlite: {error}");
+            say(FollowerMessage::Note(why))?;
+        }
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 //! users.
 
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use crate::cli::exit::Failure;
@@ -70,6 +70,12 @@ impl OtherTools {
     pub(super) fn tool_of(&self, id: &SessionId) -> Option<&'static str> {
         let found = self.live.find(&self.catalog, id).ok()??;
         Some(found.0.name)
+    }
+
+    /// The file with this conversation.
+    pub(in crate::cli) fn file_of(&self, id: &SessionId) -> Option<PathBuf> {
+        let found = self.live.find(&self.catalog, id).ok()??;
+        Some(found.1.path)
     }
 
     /// Reads all that was not read as a whole so far, so that searches find everything.

@@ -177,7 +177,10 @@ fn secrets_are_listed_by_their_kinds_and_not_shown() {
     let key = ["ghp", "_", "x7Kq2mVb9TzR4nLw8YcJ3hFs6DgP1aQe5UoX"].concat();
     let id = session(store, &format!("my key is {key}, {key} again"));
     session(store, "there is no key here");
-    assert_eq!(runs(store, &["secrets"]), format!("{id}  github-pat  1\n"));
+    assert_eq!(
+        runs(store, &["secrets"]),
+        format!("{id}  github-pat  1  store\n")
+    );
     let printed = runs(store, &["secrets", "--json"]);
     assert!(!printed.contains(&key), "{printed}");
     let json: Value = serde_json::from_str(&printed).unwrap();

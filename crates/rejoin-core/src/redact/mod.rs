@@ -100,6 +100,12 @@ impl Redactor {
         }
         kinds
     }
+
+    /// Counts what another redactor has masked, too: what both have masked counts once.
+    pub fn count_of(&self, other: &Self) {
+        let masked = lock(&other.0).masked.clone();
+        lock(&self.0).masked.extend(masked);
+    }
 }
 
 impl SeenSecrets {

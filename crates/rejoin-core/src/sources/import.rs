@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::json;
 
@@ -84,6 +85,8 @@ pub struct Importer<'a> {
     deleted: HashSet<SessionId>,
     /// Masks keys and tokens, if they are to be masked.
     redactor: Option<Redactor>,
+    /// Whether a session was made.
+    made: AtomicBool,
 }
 
 impl<'a> Importer<'a> {
@@ -96,7 +99,18 @@ impl<'a> Importer<'a> {
             home,
             deleted: deleted.collect(),
             redactor: None,
+            made: AtomicBool::new(false),
         })
+    }
+
+    /// Removes from the files of the index what it had of the tools' own files and is masked in the sessions that
+    /// were made of them. Takes as long as rewriting the index, if anything was masked.
+    pub fn erase_unmasked(&self) -> Result<(), ListError> {
+        let is_masked = self.masked().is_some_and(|masked| masked > 0);
+        if is_masked && self.made.swap(false, Ordering::Relaxed) {
+            self.catalog.erase_deleted()?;
+        }
+        Ok(())
     }
 
     /// Sets whether keys and tokens are masked in what the importer writes.
@@ -187,6 +201,7 @@ impl<'a> Importer<'a> {
         began: Timestamp,
         set: &ClientMetadata,
     ) -> Result<ImportOutcome, ImportError> {
+        self.made.store(true, Ordering::Relaxed);
         let header = header(id, agent, conversation, self.home);
         let agent = agent_record(agent, conversation);
         let entries: Vec<&NewRecord> = conversation.entries.iter().collect();

@@ -82,7 +82,11 @@ impl Refresh<'_> {
             let read = read_all(batch, |id| self.read_log(id, None));
             self.database.write(|tx| {
                 let mut read = read.iter().flatten();
-                read.try_for_each(|row| session_rows::add(tx, row))
+                read.try_for_each(|row| {
+                    // The log may lack words that the file of another tool has: those that are masked.
+                    word_rows::forget_of_tool(tx, &row.id)?;
+                    session_rows::add(tx, row)
+                })
             })?;
         }
         Ok(())

@@ -117,18 +117,29 @@ pub(super) fn add(
 
 /// Replaces the words of a conversation that another tool keeps.
 pub(super) fn replace(tx: &Transaction<'_>, id: &SessionId, text: &[Vec<Passage>]) -> Result<()> {
-    let number = "SELECT number FROM sessions WHERE id = ? AND tool IS NOT NULL";
-    let mut number = tx.prepare_cached(number)?;
-    let row = number
-        .query_row([id.as_str()], |row| row.get(0))
-        .optional()?;
-    let Some(row) = row else { return Ok(()) };
+    let Some(row) = number_of_tool(tx, id)? else {
+        return Ok(());
+    };
     forget(tx, row)?;
     for (number, passages) in (0..).zip(text) {
         let kept = kept_text::pack(passages);
         insert(tx, piece(row, number), number, passages, Some(&kept))?;
     }
     Ok(())
+}
+
+/// Removes the words of a conversation that another tool keeps, if this is one.
+pub(super) fn forget_of_tool(tx: &Transaction<'_>, id: &SessionId) -> Result<()> {
+    match number_of_tool(tx, id)? {
+        Some(row) => forget(tx, row),
+        None => Ok(()),
+    }
+}
+
+fn number_of_tool(tx: &Transaction<'_>, id: &SessionId) -> Result<Option<i64>> {
+    let number = "SELECT number FROM sessions WHERE id = ? AND tool IS NOT NULL";
+    let mut number = tx.prepare_cached(number)?;
+    number.query_row([id.as_str()], |row| row.get(0)).optional()
 }
 
 fn insert(
