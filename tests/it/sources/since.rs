@@ -381,7 +381,7 @@ fn the_index_may_be_deleted_and_a_session_forked_as_its_tool_has_it() {
     assert!(!shown.contains("C!"), "{shown}");
     assert!(shown.contains("1 turn since in Codex: "), "{shown}");
     let secrets = run(&["secrets", "--sources", "codex"]);
-    assert_eq!(secrets, format!("{id}  github-pat  1\n"));
+    assert_eq!(secrets, format!("{id}  github-pat  1  file\n"));
     let shown = run(&[&show[..], &["--all-branches"]].concat());
     assert!(
         shown.contains(&note("1 turn", "Codex", "behind turn 2")),
@@ -413,4 +413,39 @@ fn the_index_may_be_deleted_and_a_session_forked_as_its_tool_has_it() {
     );
     assert!(shown.contains("C!") && !shown.contains("Here."), "{shown}");
     runs(store.path(), &["sessions", "verify"]);
+}
+
+#[test]
+fn a_client_forks_a_session_as_its_tool_has_it() {
+    let (home, store) = place();
+    let tool = &TOOLS[1];
+    let (client, id) = continued(tool, home.path(), store.path());
+    drop(client);
+    (tool.write)(home.path(), &["A", "B", "C"]);
+    let mut client = Client::new(store.path(), home.path(), &["unstable", tool.name]);
+    let fork = |own: Value| json!({ "sessionId": id, "cwd": FOLDER, "mcpServers": [], "_meta": { "rejoin": own } });
+    let forked = client.call("session/fork", fork(json!({ "toolBranch": true })));
+    let fork_id = &forked["sessionId"];
+    assert_eq!(
+        read(&mut client, fork_id, true),
+        (["A", "B", "C"].map(str::to_owned).into(), Value::Null)
+    );
+    say(&mut client, fork_id, "And on.");
+    assert_eq!(
+        read(&mut client, fork_id, false).0.last().unwrap(),
+        "And on."
+    );
+    assert_eq!(read(&mut client, &id, false).0.last().unwrap(), "Here.");
+    let listed = client.list();
+    let is_fork = |session: &&Value| session["sessionId"] == *fork_id;
+    let entry = listed.iter().find(is_fork).unwrap();
+    assert_eq!((listed.len(), &entry["forkedFrom"]), (2, &id));
+    // A place besides, and a session that no tool has.
+    for params in [
+        fork(json!({ "toolBranch": true, "messageId": "msg_1" })),
+        json!({ "sessionId": fork_id, "cwd": FOLDER, "_meta": { "rejoin": { "toolBranch": true } } }),
+    ] {
+        let answer = client.ask("session/fork", params);
+        assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    }
 }

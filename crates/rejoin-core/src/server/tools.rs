@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::known::title;
-use crate::index::{Catalog, ListError};
+use crate::index::{Catalog, ListError, Summary};
 use crate::session::ListedTools;
 use crate::sources::LiveSources;
 use crate::store::{LogReader, Store, StoreError};
@@ -36,6 +36,27 @@ impl ToolSessions {
             tracing::warn!(session = %id, error, "cannot read what its tool has written");
             self.store.read_all(&id)
         })
+    }
+
+    /// Whether a tool has the conversation of this session.
+    pub(super) fn has(&self, id: &SessionId) -> bool {
+        matches!(self.sources.find(&self.catalog, id), Ok(Some(_)))
+    }
+
+    /// Creates the session `id` with the conversation of another session as its tool has it now; or why that
+    /// cannot be done.
+    pub(super) fn fork_branch(&self, of: &SessionId, id: &SessionId) -> Result<(), String> {
+        let (sources, catalog) = (&self.sources, &self.catalog);
+        let before = catalog.before_change();
+        match sources.fork_branch(&self.store, catalog, of, id) {
+            Ok(true) => {}
+            Ok(false) => return Err("its tool's file no longer has a conversation".to_owned()),
+            Err(error) => return Err(with_causes(&error)),
+        }
+        let scan = self.store.read(id).and_then(|mut log| log.scan());
+        let scan = scan.map_err(|error| with_causes(&error))?;
+        catalog.created(id, &Summary::of(&scan), before);
+        Ok(())
     }
 
     /// The folders where changes are likely, after a scan.

@@ -1,5 +1,7 @@
 //! `session/fork`: creates a session with the history of another one, and opens it.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -7,9 +9,10 @@ use tokio_util::sync::CancellationToken;
 use crate::engine::{Secret, SessionConfig};
 use crate::json::with_members;
 use crate::server::error::{self, Error};
+use crate::server::tools::ToolSessions;
 use crate::session::{Refusal, Registry, Reply, Request};
 use crate::store::ForkPoint;
-use crate::sys::SessionId;
+use crate::sys::{SessionId, blocking};
 
 use super::action::RequestAction;
 use super::context::ConnectionContext;
@@ -28,21 +31,32 @@ struct Params {
 #[derive(Deserialize)]
 struct Meta {
     #[serde(default)]
-    rejoin: Option<NamedMessage>,
+    rejoin: Option<NamedPlace>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct NamedMessage {
+struct NamedPlace {
     #[serde(default)]
     message_id: Option<String>,
+    #[serde(default)]
+    tool_branch: bool,
 }
 
 pub(super) fn serve(context: &ConnectionContext, params: &str) -> Result<RequestAction, Error> {
     let mut config = existing(params, context.servers(McpServersRule::Optional))?;
     let wanted = decode::<Params>(params)?;
     let own = wanted.meta.and_then(|meta| meta.rejoin);
+    let of_tool = own.as_ref().is_some_and(|own| own.tool_branch);
     let message = own.and_then(|own| own.message_id);
+    if of_tool {
+        if message.is_some() || wanted.cursor_id.is_some() {
+            return Err(error::invalid_params(
+                "`_meta.rejoin.toolBranch` excludes a message and a cursor",
+            ));
+        }
+        return fork_tool_branch(context, config);
+    }
     let is_too_long = |id: &Option<String>| id.as_ref().is_some_and(|id| id.len() > ID_LIMIT);
     if is_too_long(&message) {
         return Err(error::unknown_message(&config.name));
@@ -89,6 +103,37 @@ pub(super) fn serve(context: &ConnectionContext, params: &str) -> Result<Request
             });
         },
     ))
+}
+
+/// Forks a conversation as its own tool has it now.
+fn fork_tool_branch(
+    context: &ConnectionContext,
+    mut config: SessionConfig,
+) -> Result<RequestAction, Error> {
+    let source_name = config.name.clone();
+    let (source, _) = find(context, &source_name)?;
+    let has_it = |tools: &Arc<ToolSessions>| blocking(|| tools.has(&source));
+    let tools = context.tools().filter(has_it).ok_or_else(|| {
+        error::invalid_params("no tool that is listed has the conversation of this session")
+    })?;
+    let id = context.deps().library.sys.ids.session();
+    config.name = id.to_string();
+    let name = config.name.clone();
+    let hold = context.changes().hold(Some(&id));
+    let send = move |registry: &Registry, reply: Reply| {
+        let registry = registry.clone();
+        tokio::spawn(async move {
+            let fork = id.clone();
+            let forked = tokio::task::spawn_blocking(move || tools.fork_branch(&source, &fork));
+            let failed = match forked.await {
+                Ok(Ok(())) => return registry.send(&id, Request::Resume(reply, config)),
+                Ok(Err(error)) => error,
+                Err(_) => "the fork failed unexpectedly".to_owned(),
+            };
+            drop(reply.send(Err(Refusal::Storage(failed))));
+        });
+    };
+    Ok(RequestAction::fork(name, source_name, hold, send))
 }
 
 /// Imports a session that only the wrapped agent has. Resolves when that is done.
