@@ -217,6 +217,7 @@ fn a_conversation_that_its_tool_will_delete_is_kept_by_a_key() {
     let home = Home::new();
     let project = home.path("project");
     std::fs::create_dir_all(project.join(".git")).unwrap();
+    std::fs::write(project.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
     std::fs::create_dir(project.join("part")).unwrap();
     let part = project.join("part");
     conversation(&home, 1, "/srv", "Somewhere else", 1);

@@ -37,20 +37,23 @@ pub fn root(disk: &dyn Disk, folder: &Path) -> Option<PathBuf> {
 
 /// The root of the worktree around a folder, and the directory that its worktrees share.
 fn repository(disk: &dyn Disk, folder: &Path) -> Option<(PathBuf, PathBuf)> {
-    let root = folder
-        .ancestors()
-        .find(|folder| disk.info(&folder.join(".git")).is_ok())?;
-    let git = root.join(".git");
-    let git = if disk.info(&git).ok()?.is_dir {
-        git
-    } else {
-        let text = read(disk, &git)?;
-        let line = text.lines().find_map(|line| line.strip_prefix("gitdir:"))?;
-        root.join(line.trim())
-    };
+    let mut roots = folder.ancestors();
+    let (root, git) = roots.find_map(|root| Some((root, git_folder(disk, root)?)))?;
     let shared = read(disk, &git.join("commondir")).map(|shared| git.join(shared.trim()));
     let shared = shared.unwrap_or(git);
     Some((root.to_owned(), normalize(&shared.to_string_lossy()).into()))
+}
+
+/// The directory of Git for the worktree with this root. A folder with its name that has nothing of Git in it is
+/// none.
+fn git_folder(disk: &dyn Disk, root: &Path) -> Option<PathBuf> {
+    let git = root.join(".git");
+    if disk.info(&git).ok()?.is_dir {
+        return disk.info(&git.join("HEAD")).is_ok().then_some(git);
+    }
+    let text = read(disk, &git)?;
+    let line = text.lines().find_map(|line| line.strip_prefix("gitdir:"))?;
+    Some(root.join(line.trim()))
 }
 
 /// The roots of the worktrees of a repository, the main one first.
@@ -127,5 +130,12 @@ mod tests {
         assert_eq!(of("one/a/b"), ["/main/a/b"]);
         assert_eq!(of("two"), ["/main", "/one"]);
         assert_eq!(of("else/a/b"), [""; 0]);
+        // An empty folder of that name is no repository, but one above it may be.
+        for folder in ["else/.git", "main/a/.git"] {
+            disk.create_dir_all(&temp.path().join(folder)).unwrap();
+        }
+        assert_eq!(root(disk, &temp.path().join("else/a")), None);
+        let above = root(disk, &temp.path().join("main/a/b"));
+        assert_eq!(above, Some(temp.path().join("main")));
     }
 }
