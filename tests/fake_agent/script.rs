@@ -3,7 +3,7 @@
 use crate::message::blocks;
 
 /// Every word that a step can begin with.
-const VERBS: [&str; 47] = [
+const VERBS: [&str; 48] = [
     "say",
     "think",
     "update",
@@ -29,6 +29,7 @@ const VERBS: [&str; 47] = [
     "mode",
     "config",
     "title",
+    "list-title",
     "notice",
     "plan",
     "state",

@@ -361,6 +361,11 @@ impl<'a> Turn<'a> {
                 let count = agent.set(session, |_| {}).map_or(0, |session| session.prompts);
                 self.say(&format!("{count} prompts with this one"));
             }
+            // A title that only the list has.
+            "list-title" => {
+                let title = Some(rest.to_owned());
+                agent.set(session, |session| session.title = title).ok();
+            }
             "another-session" => {
                 if let Ok(this) = agent.set(session, |_| {}) {
                     let title = Some(rest.to_owned());

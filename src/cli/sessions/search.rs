@@ -14,7 +14,9 @@ use crate::cli::values::{duration, number};
 use rejoin::conversation::Field;
 use rejoin::engine::known::all_names;
 use rejoin::history::{last_used, long_before};
-use rejoin::index::{Archived, Filter, Hit, HitsError, ListError, Listed, Pattern, Query, Search};
+use rejoin::index::{
+    Archived, Catalog, Filter, Hit, HitsError, ListError, Listed, Pattern, Query, Search,
+};
 use rejoin::sources::LARGEST;
 use rejoin::sys::{Clock, Timestamp, Zone};
 
@@ -110,11 +112,12 @@ pub(super) fn run(
             cursor = page.next_cursor;
             // An additional session shows that there are more.
             if cursor.is_none() || by_session(&found).count() > limit {
-                return Ok(found);
+                return Ok((found, page.of_question));
             }
         }
     });
-    let found = found.map_err(|error| Failure::new(format!("cannot search sessions: {error}")))?;
+    let (found, of_question) =
+        found.map_err(|error| Failure::new(format!("cannot search sessions: {error}")))?;
     let sessions: Vec<&[Hit]> = by_session(&found).take(limit).collect();
     if args.json {
         output.json(&as_json(context, &sessions)?)?;
@@ -139,19 +142,45 @@ pub(super) fn run(
             note(context.global, &what, Some(hint));
         }
     }
+    if of_question {
+        let what =
+            "no session has all of these words; these have those that are not in every question";
+        note(context.global, what, None);
+    }
     if found.is_empty() && limit > 0 {
         let hint = match &query.pattern {
-            Pattern::Words(_) => "use fewer words, or --substring for a part of a word",
-            Pattern::Substring(_) => "upper and lower case differ; words match both",
-            Pattern::Regex(_) => "begin it with (?i) to match upper and lower case",
+            Pattern::Words(words) => match meant(context, catalog, &query, words) {
+                Some(meant) => format!("did you mean `{}`?", one_line(&meant)),
+                None => "use fewer words, or --substring for a part of a word".to_owned(),
+            },
+            Pattern::Substring(_) => "upper and lower case differ; words match both".to_owned(),
+            Pattern::Regex(_) => "begin it with (?i) to match upper and lower case".to_owned(),
         };
-        note(context.global, &nothing(args, &query), Some(hint));
+        note(context.global, &nothing(args, &query), Some(&hint));
     } else if args.limit.is_none() && by_session(&found).count() > limit {
         context.nothing(&format!(
             "more than {limit} sessions match; --limit shows more"
         ));
     }
     Ok(())
+}
+
+/// A search like this one, which finds nothing, that finds something.
+fn meant(
+    context: &CommandContext<'_>,
+    catalog: &Catalog,
+    query: &Query,
+    words: &Search,
+) -> Option<String> {
+    context.reading_from(catalog, |catalog| {
+        let words = catalog.corrected(words)?;
+        let query = Query {
+            pattern: Pattern::Words(Search::parse(&words)?),
+            ..query.clone()
+        };
+        let found = catalog.hits(&query, None, &|| false).ok()?;
+        (!found.hits.is_empty()).then_some(words)
+    })
 }
 
 /// The hits of each session.

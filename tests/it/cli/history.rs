@@ -14,7 +14,7 @@ use rejoin::sys::{SessionId, Sys, Timestamp};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::command::{fails, runs};
+use crate::support::command::{command, fails, runs};
 use crate::support::logs::log_of;
 use crate::support::systems::FOLDER;
 
@@ -194,6 +194,82 @@ fn search_finds_sessions_and_places() {
     ];
     fails(store, &both, 2, "no text has both");
     fails(store, &["sessions", "search"], 2, "<TEXT>");
+}
+
+#[test]
+fn questions_find_what_they_ask_for_and_typing_errors_get_a_tip() {
+    let root = TempDir::new().unwrap();
+    let store = root.path();
+    let id = session(
+        store,
+        1,
+        &["The attribution of each pull request is decided"],
+    );
+    let search = |words: &str| {
+        let output = command(store, &["search", words, "--json"])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let found = found.as_array().unwrap().iter();
+        let found: Vec<_> = found.map(|found| found["sessionId"].clone()).collect();
+        (found, String::from_utf8(output.stderr).unwrap())
+    };
+    let (found, said) = search("what did we do about attribution?");
+    assert_eq!(found, [json!(id)]);
+    assert!(said.contains("not in every question"), "{said}");
+    for words in ["attribution", "the attribution is"] {
+        assert_eq!(search(words), (vec![id.clone().into()], String::new()));
+    }
+    let (found, said) = search("Atribution pull");
+    assert!(
+        found.is_empty() && said.contains("did you mean `attribution pull`?"),
+        "{said}"
+    );
+    // A word that is there, but not with the others, is none that was mistyped.
+    session(store, 1, &["Another contribution"]);
+    for words in ["contribution pull", "zzzzzz", "atr"] {
+        let (found, said) = search(words);
+        assert!(
+            found.is_empty() && said.contains("use fewer words"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn equal_titles_are_distinguished_by_what_differs() {
+    let root = TempDir::new().unwrap();
+    let store = root.path();
+    let review = |what: &str| format!("Review this change\n\n{what}");
+    let titles = || {
+        let listed = runs(store, &["sessions", "list", "--json"]);
+        let listed: Value = serde_json::from_str(&listed).unwrap();
+        let listed = listed.as_array().unwrap().iter().rev();
+        let titles = listed.map(|session| session["title"].as_str().unwrap().to_owned());
+        titles.collect::<Vec<_>>()
+    };
+    let first = session(store, 9, &[&review("It adds a cache to the parser.")]);
+    session(store, 8, &[&review("It adds a colour to the list.")]);
+    session(store, 7, &[&review("It adds a cache to the parser.")]);
+    let expected = [
+        "Review this change",
+        "Review this change · colour to the list.",
+        "Review this change (2)",
+    ];
+    assert_eq!(titles(), expected);
+    let last = session(store, 6, &["Review this change"]);
+    assert_eq!(
+        titles(),
+        [&expected[..], &["Review this change (3)"]].concat()
+    );
+    let shown = runs(store, &["sessions", "show", "Review this change (3)"]);
+    assert!(shown.contains(&last[last.len() - 6..]), "{shown}");
+    // A title that somebody has given is as good as one from a prompt.
+    runs(store, &["rename", &last, "Mine"]);
+    assert_eq!(titles().last().unwrap(), "Mine");
+    runs(store, &["delete", &first]);
+    assert_eq!(titles()[0], "Review this change");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rejoin::record::title::{named, take_title};
+use rejoin::record::title::{MadeTitle, named};
 use rejoin::record::{Kind, metadata};
 use rejoin::sources::{SOURCES, Source, ToolConversation, ToolFolders};
 use rusqlite::Connection;
@@ -127,13 +127,13 @@ fn update(shown: &mut String, update: &Value) {
 
 /// What is shown of a conversation.
 fn shown(source: &Source, conversation: &ToolConversation) -> String {
-    let (mut title, mut own, mut is_archived) = (None, None, false);
+    let (mut made, mut own, mut is_archived) = (None, None, false);
     let mut body = String::new();
     for entry in &conversation.entries {
         let payload: Value = serde_json::from_str(&entry.payload).unwrap();
         match entry.kind {
             Kind::Prompt => {
-                take_title(&mut title, &entry.payload);
+                MadeTitle::take(&mut made, &entry.payload);
                 let blocks = payload["prompt"].as_array().unwrap();
                 let blocks: Vec<String> = blocks.iter().map(block).collect();
                 writeln!(body, "prompt: {}", blocks.join(" ")).unwrap();
@@ -162,7 +162,7 @@ fn shown(source: &Source, conversation: &ToolConversation) -> String {
         }
     }
     let mut text = format!("{} {}\n", source.name, conversation.id);
-    let title = own.or(title).unwrap_or_default();
+    let title = own.or(made.map(|made| made.title)).unwrap_or_default();
     writeln!(text, "title: {title}").unwrap();
     writeln!(
         text,

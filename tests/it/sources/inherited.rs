@@ -67,7 +67,7 @@ fn a_fork_has_the_history_it_was_made_from_and_a_rewound_thread_is_one() {
     assert_eq!(text(store, SOURCE), "First./One./Second./Two.");
     assert_eq!(text(store, FORK), "First./One./Elsewhere./Forked.");
     let titles: Vec<String> = listed(store).into_iter().map(|(title, _)| title).collect();
-    assert_eq!(titles, ["First.", "First."]);
+    assert_eq!(titles, ["First.", "First. (2)"]);
 
     // The user goes back in the source: a further rollout of the same thread.
     let of_source = [

@@ -15,6 +15,7 @@ use crate::record::AgentSessionId;
 use crate::store::StoreError;
 use crate::sys::SessionId;
 
+use super::apart::Namesake;
 use super::cursor::CursorPosition;
 use super::filter::Filter;
 use super::search::{Search, Term};
@@ -187,6 +188,18 @@ pub(super) trait CatalogBackend: Send + Sync {
         ids: &[&SessionId],
         term: &Term,
     ) -> Result<Vec<Option<TextLocation>>, ListError>;
+
+    /// The word that is most like this one, if no text has the term of this one; none where that is not known.
+    fn similar(&self, term: &Term, word: &str) -> Result<Option<String>, ListError> {
+        tracing::trace!(?term, word, "similar words are not known");
+        Ok(None)
+    }
+
+    /// All sessions with each of these folders and titles, the oldest first, as far as lists show them. There
+    /// are none where that would take long.
+    fn namesakes(&self, titles: &[&(String, String)]) -> Result<Vec<Vec<Namesake>>, ListError> {
+        Ok(vec![Vec::new(); titles.len()])
+    }
 
     /// Makes sure that no words of sessions whose logs are gone remain.
     fn erase_deleted(&self) -> Result<(), ListError>;

@@ -10,6 +10,7 @@ use crate::record::{ActivityState, AgentSessionId};
 use crate::store::{Store, place};
 use crate::sys::SessionId;
 
+use super::apart::distinguish;
 use super::backend::{BeforeChange, CatalogBackend, ListError, Listed, RowWindow, ToolBranch};
 use super::cursor::{self, CursorPosition};
 use super::filter::{Archived, Filter};
@@ -17,6 +18,7 @@ use super::logs::Logs;
 use super::observe::{Observe, ObservedSession, Observer};
 #[cfg(feature = "store-postgres")]
 use super::postgres::PostgresCatalog;
+use super::search::Search;
 use super::snippets::add_snippets;
 use super::sqlite::SqliteCatalog;
 use super::sqlite::database::CatalogDatabase;
@@ -161,17 +163,30 @@ impl Catalog {
             // An additional row shows whether there is a next page.
             limit: limit.saturating_add(1),
         };
-        let found = self.backend.page(filter, window)?;
+        let mut found = self.backend.page(filter, window)?;
+        let mut search = filter.search.clone();
+        let is_first = after.is_none() && offset == 0;
+        let has_none =
+            found.sessions.is_empty() && found.total.map_or(is_first, |total| total == 0);
+        // A question has words that say nothing of what is asked for.
+        if has_none && let Some(asked) = search.as_ref().and_then(Search::of_question) {
+            search = Some(asked);
+            let filter = Filter {
+                search: search.clone(),
+                ..filter.clone()
+            };
+            found = self.backend.page(&filter, window)?;
+        }
         let mut sessions = found.sessions;
         let more = sessions.len() > limit;
         sessions.truncate(limit);
         let last = sessions.last().filter(|_| more);
         let next_cursor = last.map(|last| cursor::cursor_after(&last.id, &last.summary, filter));
-        let search = filter.search.as_ref();
-        if let Some(term) = search.and_then(|search| search.terms().first()) {
+        if let Some(term) = search.as_ref().and_then(|search| search.terms().first()) {
             add_snippets(&*self.backend, &self.logs, &mut sessions, term);
         }
         self.add_tool_branches(sessions.iter_mut())?;
+        distinguish(&*self.backend, sessions.iter_mut())?;
         Ok(SessionPage {
             sessions,
             next_cursor,
@@ -222,6 +237,7 @@ impl Catalog {
         let mut found = self.backend.look(ids, &filter)?;
         self.fill_in_agent_ids(found.iter_mut().flatten())?;
         self.add_tool_branches(found.iter_mut().flatten())?;
+        distinguish(&*self.backend, found.iter_mut().flatten())?;
         let seen = ids.iter().zip(found).map(|(id, found)| {
             let seen = match found {
                 Some(listed) => ObservedSession::Listed(Box::new(listed)),
@@ -351,6 +367,18 @@ impl Catalog {
             self.is_reading.store(false, Ordering::Release);
         }
         started.ok()
+    }
+
+    /// What a user may have meant by a search that finds nothing: words that conversations have in the place of
+    /// those that none has. None if no word has another one that is like it.
+    pub fn corrected(&self, search: &Search) -> Option<String> {
+        search.corrected(|term, word| {
+            let similar = self.backend.similar(term, word);
+            similar.unwrap_or_else(|error| {
+                tracing::debug!(%error, "cannot look for similar words");
+                None
+            })
+        })
     }
 
     /// Makes sure that no word or title of a session whose log is gone remains in the catalog's

@@ -6,7 +6,6 @@ use crate::store::{Store, StoreError};
 use crate::sys::{SessionId, in_parallel};
 
 use super::Summary;
-use super::summary::first_title;
 
 /// Text of complete turns is indexed for good when there are this many bytes of it. Shorter text is
 /// read again when the log grows.
@@ -89,9 +88,6 @@ impl Logs {
             }
             summary.apply_record(&entry.record);
             summary.scanned = entry.end;
-        }
-        if summary.title.is_none() && summary.prompts > 0 {
-            summary.title = first_title(&mut reader)?;
         }
         Ok(summary)
     }

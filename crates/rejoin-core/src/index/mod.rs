@@ -25,6 +25,7 @@ pub mod hits;
 pub mod search;
 pub mod summary;
 
+mod apart;
 mod backend;
 mod cursor;
 mod kept_text;
@@ -51,5 +52,5 @@ pub use sqlite::database::DatabaseError;
 pub use sqlite::tool_files::{
     ConversationFile, Edition, FileOfTool, ReadFile, ToolFiles, ToolTexts,
 };
-pub use summary::{Summary, first_title};
+pub use summary::Summary;
 pub use tokens::Tokens;

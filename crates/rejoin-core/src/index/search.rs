@@ -7,6 +7,11 @@ use super::tokens::{Tokens, is_of_name, is_symbol, parts_of, words};
 /// Nobody types more words than this, and each costs a lookup in the index.
 const MOST_WORDS: usize = 64;
 
+/// Words that are in questions of any kind, and say nothing of what is asked for.
+const COMMON: &str = " a about an and any are as at be been but by can could did do does for from had has \
+    have how i in is it its me my of on or our should so that the their them then there these they this \
+    to us was we were what when where which who why will with would you your ";
+
 /// A search for sessions that have all of these words, in any order, each whole or as the beginning
 /// of a longer one, and all of these phrases.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +60,43 @@ impl Search {
             }
         }
         Some(Self { terms })
+    }
+
+    /// The search without the words that are in questions of any kind; none if there are no others, or no such
+    /// words, or if there is a phrase.
+    pub fn of_question(&self) -> Option<Self> {
+        let is_meant = |term: &&Term| match &term.words[..] {
+            [word] => !COMMON.contains(&format!(" {word} ")),
+            _ => true,
+        };
+        let terms: Vec<_> = self.terms.iter().filter(is_meant).cloned().collect();
+        let has_phrase = self.terms.iter().any(|term| !term.prefix);
+        ((1..self.terms.len()).contains(&terms.len()) && !has_phrase).then_some(Self { terms })
+    }
+
+    /// The search with other words in the place of some, as a user would type it: for each single word,
+    /// `other` returns what to look for in its place, if that is another word. None if no word changes.
+    pub(super) fn corrected(
+        &self,
+        mut other: impl FnMut(&Term, &str) -> Option<String>,
+    ) -> Option<String> {
+        let mut is_changed = false;
+        let terms = self
+            .terms
+            .iter()
+            .map(|term| match (&term.words[..], term.prefix) {
+                ([word], true) => other(term, word).map_or_else(
+                    || term.phrases[0].clone(),
+                    |other| {
+                        is_changed = true;
+                        other
+                    },
+                ),
+                (_, true) => term.phrases[0].clone(),
+                (_, false) => format!("\"{}\"", term.phrases[0]),
+            });
+        let text = terms.collect::<Vec<_>>().join(" ");
+        is_changed.then_some(text)
     }
 
     /// Whether a short text has every word.
@@ -164,6 +206,32 @@ impl Term {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn questions_have_words_that_say_nothing() {
+        for (question, words) in [
+            (
+                "What did we decide about telemetry opt out?",
+                Some("decide telemetry opt out"),
+            ),
+            ("where is the parser?", Some("parser")),
+            ("telemetry opt out", None),
+            ("what is it", None),
+            ("\"to be\" or the parser fix", None),
+        ] {
+            let search = Search::parse(question).unwrap();
+            let expected = words.and_then(Search::parse);
+            let words = |search: Search| search.terms.into_iter().map(|term| term.words);
+            let found = search
+                .of_question()
+                .map(|search| words(search).collect::<Vec<_>>());
+            assert_eq!(
+                found,
+                expected.map(|search| words(search).collect()),
+                "{question}"
+            );
+        }
+    }
 
     #[test]
     fn what_is_typed_is_words_and_nothing_else() {

@@ -5,10 +5,10 @@ use std::fmt::Display;
 use serde::{Deserialize, Serialize};
 
 use crate::record::header::{Header, Implementation, Workspace};
-use crate::record::metadata::{archived, restored};
-use crate::record::title::{is_command, named, take_title};
+use crate::record::metadata::{archived, restored, title_of_client};
+use crate::record::title::{MadeTitle, named};
 use crate::record::{Activity, AgentSessionId, Kind, Record, snapshot_of};
-use crate::store::{LogReader, Scan, StoreError};
+use crate::store::Scan;
 
 /// The summary of a session, for lists.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -26,6 +26,10 @@ pub struct Summary {
     pub source: String,
     /// A line of text that distinguishes the session from others.
     pub title: Option<String>,
+    /// The title that is made of its first prompt, which it has as long as nobody gives it another one.
+    pub made: Option<MadeTitle>,
+    /// Whether a client has set the title.
+    pub is_title_set: bool,
     /// When the session was created, as [`Timestamp`](crate::sys::Timestamp) is displayed.
     pub created_at: String,
     /// The latest time of its prompts, in the same format; none if it was never prompted. It must
@@ -59,6 +63,8 @@ impl Summary {
             known_as: scan.header.known_as.clone(),
             agent_ids: agent_session_ids(scan),
             title: scan.titles.title().map(str::to_owned),
+            made: scan.titles.made().cloned(),
+            is_title_set: scan.titles.set().is_some(),
             archived: scan.archived,
             restored_at: scan.restored_at.clone(),
             created_at: scan.created_at.clone(),
@@ -110,7 +116,11 @@ impl Summary {
         self.activity.note(kind, id, at, payload);
         match kind {
             Kind::Prompt => {
-                take_title(&mut self.title, payload);
+                let before = self.made_title();
+                MadeTitle::take(&mut self.made, payload);
+                if self.title == before {
+                    self.title = self.made_title();
+                }
                 self.prompts += 1;
                 self.set_active(&at.to_string());
                 true
@@ -140,14 +150,27 @@ impl Summary {
 
     fn apply_info(&mut self, at: &dyn Display, payload: &str) -> bool {
         let has_new_id = AgentSessionId::add_reported(&mut self.agent_ids, payload);
-        match (named(payload), archived(payload)) {
-            // A title that is removed leaves none; the caller finds that of a prompt.
-            (Some(named), _) if named != self.title => self.title = named,
+        let is_set = self.is_title_set || title_of_client(payload).is_some();
+        let named = named(payload).map(|named| named.or_else(|| self.made_title()));
+        match (named, archived(payload)) {
+            (Some(named), _) if named != self.title || is_set != self.is_title_set => {
+                self.title = named;
+                self.is_title_set = is_set;
+            }
             (None, Some(archived)) if archived != self.archived => self.archived = archived,
             (None, None) if restored(payload) => self.restored_at = Some(at.to_string()),
             _ => return has_new_id,
         }
         true
+    }
+
+    fn made_title(&self) -> Option<String> {
+        self.made.as_ref().map(|made| made.title.clone())
+    }
+
+    /// Whether nobody has given the session a title, so that it has the one made of its first prompt.
+    pub fn has_made_title(&self) -> bool {
+        !self.is_title_set && self.title.is_some() && self.title == self.made_title()
     }
 
     /// Records the time of a record of the conversation. It does not go back when the clock does.
@@ -171,21 +194,6 @@ impl Summary {
 fn forked_from(header: &Header) -> Option<String> {
     let from = header.forked_from.as_ref()?;
     Some(from.session_id.clone())
-}
-
-/// The title that a session has without a name: from the first prompt that gives one.
-pub fn first_title(log: &mut LogReader) -> Result<Option<String>, StoreError> {
-    log.seek(0);
-    let mut title = None;
-    while let Some(entry) = log.next()? {
-        if entry.record.kind == Kind::Prompt {
-            take_title(&mut title, entry.record.payload);
-            if title.as_deref().is_some_and(|title| !is_command(title)) {
-                break;
-            }
-        }
-    }
-    Ok(title)
 }
 
 /// The agents' ids of a session. If an agent created it, the agent's id is one of them, whatever

@@ -30,29 +30,13 @@ pub(super) fn call(
     cancelled: Cancelled<'_>,
 ) -> Result<ToolAnswer, Refused> {
     let cursor = arguments.cursor.as_deref();
-    let find = |words: &str| {
-        let mut query = query(words)?;
-        query.sessions = sessions.filter(arguments.folder.as_deref())?;
-        query.limit = arguments.limit.unwrap_or(LIMIT).clamp(1, MOST);
-        find(sessions, &query, cursor, cancelled)
-    };
-    let mut found = find(&arguments.words);
-    // A cursor may be of the words that are left of a question.
-    let is_found = found
-        .as_ref()
-        .is_ok_and(|found| !found.hits.is_empty() || cursor.is_some());
-    let mut is_of_question = false;
-    if !is_found && let Some(words) = meant(&arguments.words) {
-        let other = find(&words);
-        is_of_question = other.as_ref().is_ok_and(|found| !found.hits.is_empty());
-        if is_of_question {
-            found = other;
-        }
-    }
-    let found = found?;
+    let mut query = query(&arguments.words)?;
+    query.sessions = sessions.filter(arguments.folder.as_deref())?;
+    query.limit = arguments.limit.unwrap_or(LIMIT).clamp(1, MOST);
+    let found = find(sessions, &query, cursor, cancelled)?;
     let mut text = if found.hits.is_empty() {
         "Nothing has all of these words; fewer words find more.\n"
-    } else if is_of_question {
+    } else if found.of_question {
         "Nothing has all of these words; this has those that are not in every question. Best first; \
          `read` with the session and a `place` shows more of it.\n"
     } else {
@@ -81,28 +65,6 @@ pub(super) fn call(
         object["nextCursor"] = cursor.into();
     }
     Ok(ToolAnswer { text, object })
-}
-
-/// Words that are in questions of any kind, and say nothing of what is asked for.
-const COMMON: &str = " a about an and any are as at be been but by can could did do does for from had has \
-    have how i in is it its me my of on or our should so that the their them then there these they this \
-    to us was we were what when where which who why will with would you your ";
-
-/// The words of a question that say what is asked for; none if these are all, or too few.
-fn meant(question: &str) -> Option<String> {
-    // Words between quotes follow each other.
-    if question.contains('"') {
-        return None;
-    }
-    let all: Vec<&str> = question.split_whitespace().collect();
-    let is_meant = |word: &&&str| {
-        let word = word
-            .trim_matches(|c: char| !c.is_alphanumeric())
-            .to_lowercase();
-        !word.is_empty() && !COMMON.contains(&format!(" {word} "))
-    };
-    let meant: Vec<&str> = all.iter().filter(is_meant).copied().collect();
-    (meant.len() > 1 && meant.len() < all.len()).then(|| meant.join(" "))
 }
 
 /// A search for words in everything.
@@ -167,25 +129,4 @@ fn hit(hit: &Hit) -> Value {
         object["tool"] = title.clone().into();
     }
     object
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn questions_have_words_that_say_nothing() {
-        for (question, words) in [
-            (
-                "What did we decide about telemetry opt out?",
-                Some("decide telemetry opt out?"),
-            ),
-            ("telemetry opt out", None),
-            ("what is it", None),
-            ("where is the parser", None),
-            ("\"to be\" or the parser fix", None),
-        ] {
-            assert_eq!(meant(question).as_deref(), words, "{question}");
-        }
-    }
 }

@@ -48,6 +48,13 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = &str> {
         })
 }
 
+/// Whether a line is in words, and has nothing around them.
+pub(super) fn is_in_words(line: &str) -> bool {
+    let has_fence = ["```", "~~~"].iter().any(|mark| line.starts_with(mark));
+    let is_bare = !has_fence && !is_path(line) && heading(line).is_none();
+    is_bare && lines(line).next() == Some(line)
+}
+
 /// The words of the user behind what an editor says of itself.
 fn request(text: &str) -> &str {
     let mut behind = text.match_indices("\n## My request for ");

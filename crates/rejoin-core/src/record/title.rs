@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use percent_encoding::percent_decode_str;
-use serde::de::{Deserialize, Deserializer, Visitor};
+use serde::de::{Deserializer, Visitor};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::first_words::{self, ends_line, heading};
+use crate::json::Object;
 use crate::protocol::UpdateKind;
 use crate::text;
 
@@ -16,6 +18,12 @@ pub const MAX_CHARS: usize = 80;
 
 /// How many characters a long title may lose so that it ends with a whole word.
 const WORD: usize = 20;
+
+/// How much is kept of a prompt, in characters.
+pub const MAX_WORDS: usize = 240;
+
+/// How many characters a title has at least that a tool has cut off a prompt.
+const CUT: usize = 24;
 
 /// A title as one line, in the form to be shown. `None` if it has no visible character.
 pub fn plain(text: &str) -> Option<String> {
@@ -49,23 +57,137 @@ pub fn named(payload: &str) -> Option<Option<String>> {
     Some(title.and_then(|title| first_line(&title.0)))
 }
 
+/// The `session_info_update` that gives a session this title.
+pub fn update(title: &str) -> String {
+    Object::new()
+        .string("sessionUpdate", UpdateKind::SessionInfo.name())
+        .string("title", title)
+        .end()
+}
+
+/// Names that tools give conversations for want of a title, perhaps with a number or a time behind them.
+const PLACEHOLDERS: [&str; 12] = [
+    "New session",
+    "Child session",
+    "CLI session",
+    "ACP session",
+    "Untitled session",
+    "New chat",
+    "New thread",
+    "New agent",
+    "New conversation",
+    "New task",
+    "Untitled chat",
+    "Untitled",
+];
+
+/// Whether a title is nothing but a name for want of one.
+fn is_placeholder(title: &str) -> bool {
+    let title = title.trim().to_lowercase();
+    let is_number = |c: char| c.is_ascii_digit() || c.is_ascii_punctuation() || c.is_whitespace();
+    // A time has two letters among its numbers.
+    let is_time = |rest: &str| {
+        let (rest, marks) = (
+            rest.replace(['t', 'z'], ""),
+            rest.matches(['t', 'z']).count(),
+        );
+        marks <= 2 && rest.chars().all(is_number)
+    };
+    PLACEHOLDERS.iter().any(|name| {
+        let rest = title.strip_prefix(&name.to_lowercase());
+        rest.is_some_and(|rest| {
+            rest.is_empty() || rest.starts_with([' ', '-', ':', '(', '#']) && is_time(rest)
+        })
+    })
+}
+
+/// A title that a tool or an agent has given a conversation, in the form to be shown. `None` if it says nothing,
+/// so that one that is made of the first prompt is better: if it is only a name for want of a title or a command,
+/// or has a path, a fence, a tag or a mark of a heading in front.
+pub fn given(title: &str) -> Option<String> {
+    let is_saying = |line: &String| {
+        !is_placeholder(line) && !is_command(line) && first_words::is_in_words(line)
+    };
+    plain(title).filter(is_saying)
+}
+
+/// Whether a title is nothing but the beginning of a prompt with this payload. White space and capitals make no
+/// difference. A short one is so only if it says that it was cut, or is the title that is made of the prompt
+/// here: somebody may have named a conversation after a word of it.
+pub fn is_beginning(title: &str, payload: &str) -> bool {
+    let made = MadeTitle::of(payload);
+    let blocks = blocks(payload).unwrap_or_default();
+    let texts = blocks.iter().filter_map(|block| block.text.as_ref());
+    made.is_some_and(|made| made.is_like(title)) || begins(title, texts.map(|text| &*text.0))
+}
+
+/// Whether these texts begin with a title that was cut off them.
+fn begins<'a>(title: &str, texts: impl Iterator<Item = &'a str>) -> bool {
+    fn folded(text: &str) -> impl Iterator<Item = char> {
+        let text = text.chars().filter(|c| !c.is_whitespace());
+        text.flat_map(char::to_lowercase)
+    }
+    let whole = title.trim().trim_end_matches(['…', '.']);
+    let is_cut = whole.len() < title.trim().len() || whole.chars().count() >= CUT;
+    let mut texts = texts.flat_map(folded);
+    is_cut && folded(whole).all(|c| texts.next() == Some(c))
+}
+
 /// The title for a session whose first `prompt` record has this payload: one line of visible
 /// characters. `None` if the prompt has no usable text.
 pub fn title(payload: &str) -> Option<String> {
-    let params: Params<'_> = serde_json::from_str(payload).ok()?;
-    // An unreadable block must not hide the others.
-    let blocks: Vec<TitleBlock> = params
-        .prompt
-        .iter()
-        .filter_map(|block| serde_json::from_str(block.get()).ok())
-        .collect();
+    MadeTitle::of(payload).map(|made| made.title)
+}
+
+/// The title that is made of a prompt, for a session that nobody has given one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MadeTitle {
+    /// The title.
+    pub title: String,
+    /// The prompt's first words on one line, which may distinguish it from another one with the same title.
+    pub words: String,
+}
+
+impl MadeTitle {
+    /// Of a `prompt` record with this payload. `None` if the prompt has no usable text.
+    pub fn of(payload: &str) -> Option<Self> {
+        let blocks = blocks(payload)?;
+        let texts = blocks.iter().filter(|block| block.kind.0 == "text");
+        let mut texts = texts.filter_map(|block| block.text.as_ref());
+        let text = texts.find_map(|LossyString(text)| Some((of_text(text)?, text)));
+        let (title, words) = match text {
+            Some((title, text)) => (title, words(text)),
+            None => (of_other(&blocks)?, String::new()),
+        };
+        Some(Self { title, words })
+    }
+
+    /// Whether another title says the same, or was cut off the same words.
+    pub fn is_like(&self, title: &str) -> bool {
+        title == self.title || begins(title, std::iter::once(&*self.words))
+    }
+
+    /// Takes the title of a prompt with this payload, if there was none so far, or only a command such
+    /// as `/mode`, which says nothing about the session.
+    pub fn take(known: &mut Option<Self>, payload: &str) {
+        let is_poor = |made: &Self| is_command(&made.title);
+        if known.as_ref().is_none_or(is_poor)
+            && let Some(made) = Self::of(payload)
+            && (known.is_none() || !is_poor(&made))
+        {
+            *known = Some(made);
+        }
+    }
+}
+
+/// A title of what is there in place of text.
+fn of_other(blocks: &[TitleBlock]) -> Option<String> {
     let of_type = |name| {
         blocks
             .iter()
             .filter(move |block: &&TitleBlock| block.kind.0 == name)
     };
 
-    let text = of_type("text").find_map(|block| of_prompt(&block.text.as_ref()?.0));
     let link = || {
         of_type("resource_link").find_map(|block| {
             let mut named = [&block.title, &block.name].into_iter().flatten();
@@ -87,7 +209,15 @@ pub fn title(payload: &str) -> Option<String> {
             .find(|(name, _)| of_type(name).next().is_some());
         found.map(|(_, title)| title.to_owned())
     };
-    text.or_else(link).or_else(resource).or_else(media)
+    link().or_else(resource).or_else(media)
+}
+
+/// The readable blocks of a prompt: one that is unreadable must not hide the others.
+fn blocks(payload: &str) -> Option<Vec<TitleBlock>> {
+    let params: Params<'_> = serde_json::from_str(payload).ok()?;
+    let blocks = params.prompt.iter();
+    let blocks = blocks.filter_map(|block| serde_json::from_str(block.get()).ok());
+    Some(blocks.collect())
 }
 
 #[derive(serde::Deserialize)]
@@ -134,8 +264,8 @@ impl<'de> Deserialize<'de> for LossyString {
     }
 }
 
-/// The first meaningful line of a prompt, in the form of a title.
-fn of_prompt(text: &str) -> Option<String> {
+/// The first meaningful line of a prompt with this text, in the form of a title.
+pub fn of_text(text: &str) -> Option<String> {
     let plain = |line: &str| first_line(heading(line).unwrap_or(line));
     let mut meant = first_words::lines(text);
     let mut next = || meant.find_map(|line| Some((line, plain(line)?)));
@@ -154,15 +284,15 @@ fn of_prompt(text: &str) -> Option<String> {
     Some(title)
 }
 
-/// Takes the title that a prompt with this payload gives, if there was no other so far, or only a command
-/// such as `/mode`, which says nothing about the session.
-pub fn take_title(known: &mut Option<String>, payload: &str) {
-    if known.as_deref().is_none_or(is_command)
-        && let Some(title) = title(payload)
-        && (known.is_none() || !is_command(&title))
-    {
-        *known = Some(title);
-    }
+/// The beginning of what a text says, on one line.
+fn words(text: &str) -> String {
+    visible_words(first_words::lines(text).flat_map(|line| line.chars().chain([' '])))
+}
+
+/// The beginning of a text on one line, in the form to be shown.
+pub fn visible_words(text: impl Iterator<Item = char>) -> String {
+    let visible = text.filter(|c| c.is_whitespace() || !is_invisible(*c));
+    text::one_line(visible).take(MAX_WORDS).collect()
 }
 
 /// Whether a title is nothing but a command.
@@ -250,7 +380,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn of_text(text: &str) -> Option<String> {
+    fn of_prompt(text: &str) -> Option<String> {
         title(&json!({"prompt": [{"type": "text", "text": text}]}).to_string())
     }
 
@@ -295,14 +425,14 @@ mod tests {
             ("", None),
             (" \n\u{200b}\n\u{0}", None),
         ] {
-            assert_eq!(of_text(text).as_deref(), expected, "{text:?}");
+            assert_eq!(of_prompt(text).as_deref(), expected, "{text:?}");
         }
     }
 
     #[test]
     fn a_command_alone_is_a_title_only_for_want_of_a_better_one() {
         let prompt = |text: &str| json!({"prompt": [{"type": "text", "text": text}]}).to_string();
-        let mut title = None;
+        let mut made = None;
         for (text, expected) in [
             (" ", None),
             ("/mode", Some("/mode")),
@@ -310,35 +440,36 @@ mod tests {
             ("Count them", Some("Count them")),
             ("And these", Some("Count them")),
         ] {
-            take_title(&mut title, &prompt(text));
-            assert_eq!(title.as_deref(), expected, "{text}");
+            MadeTitle::take(&mut made, &prompt(text));
+            let title = made.as_ref().map(|made| made.title.as_str());
+            assert_eq!(title, expected, "{text}");
         }
     }
 
     #[test]
     fn long_lines_end_with_a_word_where_they_can() {
         let fits = "x".repeat(MAX_CHARS);
-        assert_eq!(of_text(&fits), Some(fits));
+        assert_eq!(of_prompt(&fits), Some(fits));
 
         let words = "word ".repeat(100);
         let expected = format!("{}…", "word ".repeat(16).trim_end());
-        assert_eq!(of_text(&words), Some(expected));
+        assert_eq!(of_prompt(&words), Some(expected));
 
         let hard = "é".repeat(100);
-        assert_eq!(of_text(&hard), Some(format!("{}…", "é".repeat(79))));
+        assert_eq!(of_prompt(&hard), Some(format!("{}…", "é".repeat(79))));
 
         // The cut would be between a letter and its accent, or inside an emoji family.
         let accents = format!("{}{}", "x".repeat(78), "e\u{301}".repeat(10));
-        assert_eq!(of_text(&accents), Some(format!("{}…", "x".repeat(78))));
+        assert_eq!(of_prompt(&accents), Some(format!("{}…", "x".repeat(78))));
         let families = format!("{}{}", "x".repeat(76), "👩‍👩‍👧‍👦".repeat(3));
-        assert_eq!(of_text(&families), Some(format!("{}…", "x".repeat(76))));
+        assert_eq!(of_prompt(&families), Some(format!("{}…", "x".repeat(76))));
     }
 
     #[test]
     fn a_megabyte_is_no_matter() {
         for unit in ["x", "\n", "\u{200b}", " ", "e\u{301}", "\u{200d}", "日本"] {
             let text = unit.repeat((1 << 20) / unit.len());
-            if let Some(title) = of_text(&text) {
+            if let Some(title) = of_prompt(&text) {
                 let count = title.chars().count();
                 assert!((1..=MAX_CHARS).contains(&count), "{unit:?}: {count}");
             }
@@ -437,7 +568,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn any_title_is_one_short_visible_line(text: String) {
-            if let Some(title) = of_text(&text) {
+            if let Some(title) = of_prompt(&text) {
                 assert!((1..=MAX_CHARS).contains(&title.chars().count()));
                 assert!(!title.chars().any(|c| is_invisible(c) || ends_line(c)));
                 assert_eq!(title.trim(), title);

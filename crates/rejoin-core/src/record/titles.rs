@@ -1,14 +1,14 @@
 //! Decides which of the titles in a log counts.
 
 use super::metadata::title_of_client;
-use super::title::{named, take_title};
+use super::title::{MadeTitle, named};
 use super::{Kind, Record};
 
 /// The title of a session as its records are read: the last one that was set, or else one from the
 /// first prompt with usable text, that is not only a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TitleTracker {
-    first: Option<String>,
+    made: Option<MadeTitle>,
     named: Option<String>,
     is_named: bool,
     set: Option<String>,
@@ -18,7 +18,7 @@ impl TitleTracker {
     /// Takes the next record.
     pub fn record(&mut self, record: &Record<'_>) {
         match record.kind {
-            Kind::Prompt => take_title(&mut self.first, record.payload),
+            Kind::Prompt => MadeTitle::take(&mut self.made, record.payload),
             Kind::Info => {
                 if let Some(named) = named(record.payload) {
                     self.named = named;
@@ -34,7 +34,13 @@ impl TitleTracker {
 
     /// The title so far.
     pub fn title(&self) -> Option<&str> {
-        self.named.as_deref().or(self.first.as_deref())
+        let made = self.made.as_ref().map(|made| made.title.as_str());
+        self.named.as_deref().or(made)
+    }
+
+    /// The title that is made of the first prompt.
+    pub fn made(&self) -> Option<&MadeTitle> {
+        self.made.as_ref()
     }
 
     /// Whether a title was set or removed explicitly.

@@ -64,7 +64,9 @@ pub(super) fn read(
     let folders = [&session["cwd"], &session["workspace_root"]];
     let cwd = folders.iter().find_map(|folder| folder.as_str());
     let (mut reader, saved, damage) = messages(bytes, cwd);
-    reader.builder.title(&title(&session));
+    reader
+        .builder
+        .title(&as_text(&session["metadata"]["title"]));
     let id = saved["sessionId"]
         .as_str()
         .or(session["session_id"].as_str());
@@ -74,16 +76,6 @@ pub(super) fn read(
     let cwd = cwd.map(str::to_owned);
     let conversation = reader.builder.finish(id.map(str::to_owned), cwd);
     conversation.damaged(damage)
-}
-
-/// The title of a session, unless it is its first prompt, cut off.
-fn title(session: &Value) -> String {
-    let title = as_text(&session["metadata"]["title"]);
-    let prompt = as_text(&session["prompt"]);
-    if prompt.starts_with(&title) {
-        return String::new();
-    }
-    title
 }
 
 /// The messages in a file about this folder, and the object in it.

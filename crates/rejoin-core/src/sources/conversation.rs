@@ -401,9 +401,9 @@ impl ConversationBuilder {
         self.cancelled = true;
     }
 
-    /// Notes the title, as lists show it. The last one counts.
+    /// Notes the title, as lists show it, if it says anything. The last one counts.
     pub(super) fn title(&mut self, title: &str) {
-        self.state.title = title::plain(title).or(self.state.title.take());
+        self.state.title = title::given(title).or(self.state.title.take());
     }
 
     /// Notes that the user has put the conversation away.
@@ -480,9 +480,14 @@ impl ConversationBuilder {
             let update = json!({"sessionUpdate": "usage_update", "used": used, "size": size});
             self.push(at, Kind::Info, None, update.to_string());
         }
-        if let Some(title) = self.state.title.take() {
-            let update = json!({"sessionUpdate": "session_info_update", "title": title});
-            self.push(at, Kind::Info, None, update.to_string());
+        let prompts = self.entries.iter();
+        let mut prompts = prompts.filter(|entry| entry.kind == Kind::Prompt);
+        let first = prompts.next().map(|entry| entry.payload.as_str());
+        // What a tool has cut off the first prompt is no better than the title that is made of it here.
+        let is_made = |title: &String| first.is_some_and(|first| title::is_beginning(title, first));
+        let title = self.state.title.take();
+        if let Some(title) = title.filter(|title| !is_made(title)) {
+            self.push(at, Kind::Info, None, title::update(&title));
         }
         if self.state.is_archived {
             self.push(at, Kind::Info, None, ARCHIVED_BY_TOOL.to_owned());

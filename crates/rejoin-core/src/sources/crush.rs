@@ -99,9 +99,7 @@ fn of(
     let mut reader = CrushReader::of(database, id, cwd.as_deref(), limit)?;
     // Crush knows only the sums of a session: they are those of its last turn.
     reader.builder.spent(None, spent);
-    if let Some(title) = title.filter(|title| !title.starts_with("Untitled")) {
-        reader.builder.title(&title);
-    }
+    reader.builder.title(title.as_deref().unwrap_or_default());
     let mut conversation = reader.builder.finish(Some(id.to_owned()), cwd);
     if limit < 0 {
         let children =

@@ -45,10 +45,9 @@ pub(super) fn read(
     let times = (began.unwrap_or(found.modified), found.modified);
     let (mut reader, damage) = transcript(bytes, cwd.as_deref(), times);
     reader.builder.state(&Value::Null, &about["lastUsedModel"]);
-    let title = about["name"].as_str().unwrap_or_default();
-    if title != "New Agent" {
-        reader.builder.title(title);
-    }
+    reader
+        .builder
+        .title(about["name"].as_str().unwrap_or_default());
     if let Some(wanted) = wanted {
         wanted.extend(others(found).iter().filter_map(|path| {
             let bytes = super::bytes(path).ok()?;

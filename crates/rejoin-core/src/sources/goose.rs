@@ -109,9 +109,6 @@ pub(super) fn read(found: &FoundConversation, limit: i64) -> io::Result<ToolConv
     }
 }
 
-/// The beginnings of names that are no titles yet.
-const UNNAMED: [&str; 4] = ["New session", "New Chat", "CLI Session", "ACP Session"];
-
 fn of(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<ToolConversation> {
     let sessions = "SELECT * FROM sessions WHERE id = ?";
     let (cwd, names, model, used, spent) = database.query_row(sessions, params![id], |row| {
@@ -133,10 +130,8 @@ fn of(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<ToolConve
     let mut reader = GooseReader::of(database, id, limit, cwd.as_deref())?;
     // Goose knows only the sums of a session: they are those of its last turn.
     reader.builder.spent(None, spent);
-    let mut names = names.into_iter().flatten();
-    let is_title = |name: &String| !UNNAMED.iter().any(|start| name.starts_with(start));
-    if let Some(title) = names.find(is_title) {
-        reader.builder.title(&title);
+    for name in names.into_iter().rev().flatten() {
+        reader.builder.title(&name);
     }
     let model = model.and_then(|model| serde_json::from_str::<Value>(&model).ok());
     let size = model.and_then(|model| model["context_limit"].as_u64());

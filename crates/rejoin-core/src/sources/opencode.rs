@@ -215,11 +215,7 @@ fn json_of(text: &str) -> Value {
 fn of(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<ToolConversation> {
     let session = SessionRow::of(database, id)?;
     let mut messages = OpencodeMessages::read(database, id, &session, limit)?;
-    // The title of a session that has none yet.
-    let title = &session.title;
-    if !title.starts_with("New session - ") && !title.starts_with("Child session - ") {
-        messages.builder.title(title);
-    }
+    messages.builder.title(&session.title);
     if session.is_archived {
         messages.builder.archive();
     }

@@ -41,13 +41,9 @@ pub(super) fn read(
     wanted: Wanted<'_>,
 ) -> ToolConversation {
     let (mut reader, meta, damage) = session(&found.path, bytes, found.modified);
-    // Another title is the first prompt, cut off.
-    if let Some(title) = meta["title"]
-        .as_str()
-        .filter(|_| meta["title_source"] == "manual")
-    {
-        reader.builder.title(title);
-    }
+    reader
+        .builder
+        .title(meta["title"].as_str().unwrap_or_default());
     if let Some(wanted) = wanted {
         wanted.extend(agents(found).iter().filter_map(|path| {
             let bytes = super::bytes(path).ok()?;

@@ -17,6 +17,7 @@ use crate::conversation::{Field, Passage};
 use crate::protocol::cursor;
 use crate::sys::SessionId;
 
+use super::apart::distinguish;
 use super::backend::{ListError, Listed};
 use super::catalog::Catalog;
 use super::filter::Filter;
@@ -93,6 +94,18 @@ impl Query {
             && self.until.is_none()
     }
 
+    /// The same without the words that are in every question, if there are any.
+    fn of_question(&self) -> Option<Self> {
+        let Pattern::Words(words) = &self.pattern else {
+            return None;
+        };
+        let pattern = Pattern::Words(words.of_question()?);
+        Some(Self {
+            pattern,
+            ..self.clone()
+        })
+    }
+
     /// In which sessions, for lists.
     fn unsearched(&self) -> Filter {
         Filter {
@@ -141,6 +154,8 @@ pub struct Hits {
     /// Where the next page begins; absent on the last page. A page that has fewer hits than allowed
     /// may have one, too.
     pub next_cursor: Option<String>,
+    /// Whether nothing has all words of the search, and these are hits of those that are not in every question.
+    pub of_question: bool,
 }
 
 /// A place in a session.
@@ -192,8 +207,33 @@ pub type Cancelled<'a> = &'a (dyn Fn() -> bool + Sync);
 
 impl Catalog {
     /// The hits from `from` on, which is the cursor of an earlier page of the same query, or the
-    /// first ones.
+    /// first ones. If nothing has all words of a question, only those count that say what is asked for.
     pub fn hits(
+        &self,
+        query: &Query,
+        from: Option<&str>,
+        cancelled: Cancelled<'_>,
+    ) -> Result<Hits, HitsError> {
+        let found = self.hits_of(query, from, cancelled);
+        let is_found = match &found {
+            Ok(page) => !page.hits.is_empty() || from.is_some(),
+            // The cursor may be one of the words that are left of a question.
+            Err(error) => !matches!(error, HitsError::List(ListError::Cursor)),
+        };
+        match query.of_question().filter(|_| !is_found) {
+            Some(query) => {
+                let page = self.hits_of(&query, from, cancelled)?;
+                let of_question = !page.hits.is_empty();
+                Ok(Hits {
+                    of_question,
+                    ..page
+                })
+            }
+            None => found,
+        }
+    }
+
+    fn hits_of(
         &self,
         query: &Query,
         from: Option<&str>,
@@ -213,11 +253,16 @@ impl Catalog {
             from,
             cancelled,
         };
-        match &query.pattern {
+        let mut page = match &query.pattern {
             Pattern::Words(words) => search.in_words(words),
             Pattern::Substring(text) => search.in_texts(&Matcher::literal(text)),
             Pattern::Regex(regex) => search.in_texts(&Matcher::regex(regex)),
-        }
+        }?;
+        distinguish(
+            &*self.backend,
+            page.hits.iter_mut().map(|hit| &mut hit.session),
+        )?;
+        Ok(page)
     }
 }
 

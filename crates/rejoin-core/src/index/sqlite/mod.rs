@@ -12,6 +12,7 @@ mod refresh;
 mod reports;
 mod schema;
 mod session_rows;
+mod similar_words;
 pub(super) mod tool_files;
 mod word_rows;
 
@@ -25,6 +26,7 @@ use crate::conversation::Field;
 use crate::record::AgentSessionId;
 use crate::sys::{SessionId, Sys, lock};
 
+use super::apart::Namesake;
 use super::backend::{
     BeforeChange, CatalogBackend, FoundPage, ListError, Listed, LocatedSession, READ_AT_ONCE,
     Ranking, RowWindow, TextLocation,
@@ -226,7 +228,10 @@ impl SqliteCatalog {
         let (session, now) = (id.clone(), self.now());
         self.report(id, move |tx| {
             match &row {
-                Some(row) => session_rows::put(tx, row)?,
+                Some(row) => {
+                    word_rows::forget_of_tool(tx, &session)?;
+                    session_rows::put(tx, row)?;
+                }
                 None => word_rows::delete(tx, &session)?,
             }
             match (before.0, after) {
@@ -445,6 +450,21 @@ impl CatalogBackend for SqliteCatalog {
         term: &Term,
     ) -> Result<Vec<Option<TextLocation>>, ListError> {
         Ok(self.database.read(|tx| word_rows::places(tx, ids, term))?)
+    }
+
+    fn similar(&self, term: &Term, word: &str) -> Result<Option<String>, ListError> {
+        Ok(self
+            .database
+            .read(|tx| similar_words::find(tx, term, word))?)
+    }
+
+    fn namesakes(&self, titles: &[&(String, String)]) -> Result<Vec<Vec<Namesake>>, ListError> {
+        Ok(self.database.read(|tx| {
+            let each = titles
+                .iter()
+                .map(|(cwd, title)| session_rows::namesakes(tx, cwd, title, &self.tools));
+            each.collect::<rusqlite::Result<Vec<_>>>()
+        })?)
     }
 
     fn erase_deleted(&self) -> Result<(), ListError> {

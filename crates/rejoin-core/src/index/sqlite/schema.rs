@@ -12,7 +12,7 @@ use super::ownership::APPLICATION_ID;
 
 /// The version of the tables below and of the log format that they describe. A program with a newer
 /// log format rebuilds the catalog, and so reads logs that an older program could not.
-pub(super) const VERSION: i64 = 19_000 + FORMAT_REWOUND as i64;
+pub(super) const VERSION: i64 = 20_000 + FORMAT_REWOUND as i64;
 
 /// How many bytes of words are gathered before they are written: more than one transaction has, which
 /// writes them anyway.
@@ -30,6 +30,8 @@ const UNMARKED: [i64; 5] = [1001, 2001, 3001, 4001, 5001];
 /// for conversations of other tools only, in `pieces`, see `kept_text.rs`. `number` is a declared column,
 /// since `VACUUM` may change row numbers that are not.
 ///
+/// `made` and `words` are the title that is made of the first prompt, and its first words.
+///
 /// `inners` has the agents' session ids, those of a session in their order, see `agent_ids.rs`.
 ///
 /// `tool` is the source of a conversation that another tool keeps and that has no log here; such a
@@ -46,7 +48,7 @@ const UNMARKED: [i64; 5] = [1001, 2001, 3001, 4001, 5001];
 ///
 /// SQLite stores each of these statements verbatim. A database that has anything else is not
 /// trusted: it could make the list show anything.
-const STATEMENTS: [&str; 24] = [
+const STATEMENTS: [&str; 25] = [
     "CREATE TABLE sessions (
         number INTEGER PRIMARY KEY,
         id TEXT NOT NULL UNIQUE,
@@ -73,6 +75,9 @@ const STATEMENTS: [&str; 24] = [
         forked_from TEXT,
         tool TEXT,
         branch TEXT,
+        made TEXT,
+        words TEXT,
+        is_title_set INTEGER NOT NULL DEFAULT 0,
         text_len INTEGER NOT NULL DEFAULT -1,
         text_from INTEGER NOT NULL DEFAULT 0,
         text_pieces INTEGER NOT NULL DEFAULT 0
@@ -83,6 +88,7 @@ const STATEMENTS: [&str; 24] = [
     "CREATE INDEX prompted ON sessions (last_prompt_at DESC, id DESC) WHERE updated_at IS NOT NULL",
     "CREATE INDEX prompted_by_cwd ON sessions (cwd, last_prompt_at DESC, id DESC)
         WHERE updated_at IS NOT NULL",
+    "CREATE INDEX titled ON sessions (title, cwd, created_at) WHERE updated_at IS NOT NULL",
     "CREATE INDEX dirty ON sessions (dirty) WHERE dirty > 0",
     "CREATE INDEX known_as ON sessions (known_as) WHERE known_as IS NOT NULL",
     "CREATE INDEX unreadable ON sessions (id) WHERE unreadable IS NOT NULL",

@@ -1,13 +1,16 @@
 //! SQL statements about the rows of the catalog.
 
 use rusqlite::types::Type;
-use rusqlite::{OptionalExtension, Result, Row as Columns, ToSql, Transaction, params};
+use rusqlite::{
+    OptionalExtension, Result, Row as Columns, ToSql, Transaction, params, params_from_iter,
+};
 
-use crate::record::title::{MAX_CHARS, plain};
+use crate::record::title::{MAX_CHARS, MAX_WORDS, MadeTitle, plain, visible_words};
 use crate::record::{Activity, OpenTurns};
 use crate::sys::SessionId;
 
 use super::agent_ids;
+use crate::index::apart::Namesake;
 use crate::index::backend::{Listed, RowWindow};
 use crate::index::filter::{Archived, Filter};
 use crate::index::summary::Summary;
@@ -18,6 +21,9 @@ const ABSORB_FOR: i64 = 10 * 60 * 1000;
 /// How old a folder's time must be for a later change to be sure to get another time, in
 /// milliseconds. The coarsest file system in use counts in steps of two seconds.
 const SETTLED_AFTER: i64 = 2000;
+
+/// How many sessions with the same title in the same folder are distinguished.
+const MOST_NAMESAKES: usize = 10_000;
 
 /// If a search finds more rows than this, the query follows the order of the list.
 const MANY: usize = 1000;
@@ -72,22 +78,29 @@ impl FolderSnapshot {
     }
 }
 
-/// The longest title, in bytes. Every title that we write is shorter.
+/// The longest title and the longest words, in bytes. All that we write are shorter.
 const MAX_TITLE: usize = 4 * MAX_CHARS;
+const MAX_BYTES_OF_WORDS: usize = 4 * MAX_WORDS;
 
 /// The columns that are written, in the order of [`row`].
 const COLUMNS: &str = "id, cwd, dirs, title, created_at, updated_at, prompts, scanned, len, dirty, \
                        unreadable, source, known_as, archived, restored_at, last_prompt_at, \
                        last_turn_ended_at, model, cost, open_turns, open_requests, forked_from, \
-                       tool, branch";
+                       tool, branch, made, words, is_title_set";
 
-/// The columns that [`row`] reads, in its order. A title that is too long is never fetched; a
+/// The columns that [`row`] reads, in its order. A text that is too long is never fetched; a
 /// number takes its place, so that decoding the row fails.
 pub(super) fn columns() -> String {
-    COLUMNS.replace(
-        " title,",
-        &format!(" iif(octet_length(title) > {MAX_TITLE}, 0, title),"),
-    )
+    let texts = [
+        ("title", MAX_TITLE),
+        ("made", MAX_TITLE),
+        ("words", MAX_BYTES_OF_WORDS),
+    ];
+    let bounded = |columns: String, (name, most): (&str, usize)| {
+        let value = format!(" iif(octet_length({name}) > {most}, 0, {name}),");
+        columns.replace(&format!(" {name},"), &value)
+    };
+    texts.into_iter().fold(COLUMNS.to_owned(), bounded)
 }
 
 /// The state in which the folder's names were read last.
@@ -255,6 +268,32 @@ pub(super) struct FoundRows {
     pub(super) rows: String,
 }
 
+/// The listed sessions with this title in this folder, the oldest first.
+pub(super) fn namesakes(
+    tx: &Transaction<'_>,
+    cwd: &str,
+    title: &str,
+    tools: &[String],
+) -> Result<Vec<Namesake>> {
+    let mut statement = tx.prepare_cached(&format!(
+        "SELECT id, iif(octet_length(words) > {MAX_BYTES_OF_WORDS}, '', coalesce(words, ''))
+         FROM sessions WHERE title = ? AND cwd = ? AND updated_at IS NOT NULL
+             AND NOT {} AND {} ORDER BY created_at, id LIMIT {MOST_NAMESAKES}",
+        agent_ids::IS_INNER,
+        is_shown(tools)
+    ))?;
+    let values = [title, cwd].into_iter();
+    let values = values.chain(tools.iter().map(String::as_str));
+    let found = statement.query_map(params_from_iter(values), |columns| {
+        let words: String = columns.get(1)?;
+        Ok(Namesake {
+            id: id(columns)?,
+            words: visible_words(words.chars()),
+        })
+    })?;
+    found.collect()
+}
+
 /// The row of one session.
 pub(super) fn one(tx: &Transaction<'_>, id: &SessionId) -> Result<Option<CatalogRow>> {
     Ok(select(tx, "WHERE id = ?", &[&id.as_str()])?.pop())
@@ -354,7 +393,8 @@ const REPLACE: &str = "DO UPDATE SET cwd = excluded.cwd, dirs = excluded.dirs,
     last_prompt_at = excluded.last_prompt_at, last_turn_ended_at = excluded.last_turn_ended_at,
     model = excluded.model, cost = excluded.cost, open_turns = excluded.open_turns,
     open_requests = excluded.open_requests, forked_from = excluded.forked_from,
-    tool = excluded.tool, branch = coalesce(excluded.branch, branch)";
+    tool = excluded.tool, branch = coalesce(excluded.branch, branch), made = excluded.made,
+    words = excluded.words, is_title_set = excluded.is_title_set";
 
 /// Writes a row and replaces any other: the caller is the log's writer.
 pub(super) fn put(tx: &Transaction<'_>, row: &CatalogRow) -> Result<()> {
@@ -371,7 +411,7 @@ fn write(tx: &Transaction<'_>, row: &CatalogRow, dirty: i64, conflict: &str) -> 
     let summary = &row.summary;
     tx.prepare_cached(&format!(
         "INSERT INTO sessions ({COLUMNS})
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
          ON CONFLICT (id) {conflict}"
     ))?
     .execute(params![
@@ -399,6 +439,9 @@ fn write(tx: &Transaction<'_>, row: &CatalogRow, dirty: i64, conflict: &str) -> 
         summary.forked_from,
         summary.tool,
         summary.branch,
+        summary.made.as_ref().map(|made| &made.title),
+        summary.made.as_ref().map(|made| &made.words),
+        summary.is_title_set,
     ])?;
     agent_ids::add(tx, &row.id, &summary.agent_ids)
 }
@@ -486,12 +529,20 @@ pub(super) fn row(columns: &Columns<'_>) -> Result<CatalogRow> {
             forked_from: columns.get(21)?,
             tool: columns.get(22)?,
             branch: columns.get(23)?,
+            made: made(columns)?,
+            is_title_set: columns.get(26)?,
             agent_ids: Vec::new(),
         },
         len: columns.get(8)?,
         dirty: columns.get(9)?,
         unreadable: columns.get(10)?,
     })
+}
+
+fn made(columns: &Columns<'_>) -> Result<Option<MadeTitle>> {
+    let words: Option<String> = columns.get(25)?;
+    let words = visible_words(words.unwrap_or_default().chars());
+    Ok(clean(columns.get(24)?).map(|title| MadeTitle { title, words }))
 }
 
 /// Reads a session's id from the first column.

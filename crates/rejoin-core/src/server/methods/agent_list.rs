@@ -4,7 +4,7 @@
 //! pages only our own sessions are, since the order of the agent's pages is unknown.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +19,7 @@ use crate::index::{
 };
 use crate::json::{Members, string_member};
 use crate::protocol::jetbrains;
+use crate::record::{AgentSessionId, title};
 use crate::server::error::{self, Error};
 use crate::session::Deps;
 use crate::sys::{Timestamp, blocking, path};
@@ -104,6 +105,8 @@ struct AgentPage {
     count: Option<u64>,
     /// Why the list is incomplete.
     error: Option<String>,
+    /// The titles that the agent gives sessions of ours, by its ids of them.
+    titles: BTreeMap<String, String>,
 }
 
 /// The result of a list.
@@ -134,9 +137,50 @@ pub(super) async fn list(
     );
     let ours = ours(deps, &request, &place);
     let (ours, theirs) = tokio::join!(ours, theirs);
-    let merged = merge(&request, place, ours?, theirs);
+    let mut ours = ours?;
     let catalog = deps.library.catalog.as_deref();
+    if let Some(catalog) = catalog {
+        let sessions = &mut ours.sessions;
+        let titled = blocking(|| give_titles(catalog, sessions, &names, &theirs.titles));
+        titled.map_err(list_error)?;
+    }
+    let merged = merge(&request, place, ours, theirs);
     Ok(blocking(|| merged.result(catalog, &request.form)))
+}
+
+/// Gives sessions of ours that nobody has given a title those that the agent, which has these names, has in its
+/// list. With a second prompt it is recorded (`engine/agent/session/listed_title.rs`); some agents list the last
+/// prompt in place of a title, and that is known only of a session with one.
+fn give_titles(
+    catalog: &Catalog,
+    sessions: &mut [Listed],
+    names: &[String],
+    titles: &BTreeMap<String, String>,
+) -> Result<(), ListError> {
+    let has_none = |listed: &Listed| {
+        let summary = &listed.summary;
+        summary.has_made_title() && summary.prompts == 1
+    };
+    if titles.is_empty() || !sessions.iter().any(has_none) {
+        return Ok(());
+    }
+    catalog.add_agent_ids(sessions)?;
+    for listed in sessions.iter_mut().filter(|listed| has_none(listed)) {
+        let summary = &mut listed.summary;
+        let of_agent = |known: &&AgentSessionId| names.contains(&known.agent);
+        let last = summary.agent_ids.iter().rfind(of_agent);
+        let title = last.and_then(|known| title::given(titles.get(&known.id)?));
+        let is_made = |title: &String| {
+            summary
+                .made
+                .as_ref()
+                .is_some_and(|made| made.is_like(title))
+        };
+        if let Some(title) = title.filter(|title| !is_made(title)) {
+            summary.title = Some(title);
+        }
+    }
+    Ok(())
 }
 
 /// Our own page.
@@ -307,7 +351,13 @@ impl AgentPage {
         });
         let ours = ours.await;
         match ours {
-            Ok(Ok(ours)) => self.entries.retain(|entry| !ours.contains(&entry.key.1)),
+            Ok(Ok(ours)) => self.entries.retain(|entry| {
+                let is_ours = ours.contains(&entry.key.1);
+                let title = string_member(&entry.text, "title").filter(|_| is_ours);
+                self.titles
+                    .extend(title.map(|title| (entry.key.1.clone(), title)));
+                !is_ours
+            }),
             Ok(Err(error)) => {
                 tracing::warn!(%error, "cannot find the agent's sessions in the catalog");
             }

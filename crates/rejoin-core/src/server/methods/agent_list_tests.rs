@@ -77,7 +77,6 @@ fn their_page(pages: &[Vec<String>], place: &ListPosition, request: &ListRequest
     };
     let more = at + 1 < pages.len();
     AgentPage {
-        count: None,
         source: "agent".to_owned(),
         entries: entries(&page, &request.filter, here.after.as_ref()),
         here,
@@ -86,7 +85,7 @@ fn their_page(pages: &[Vec<String>], place: &ListPosition, request: &ListRequest
             after: None,
         }),
         pages: 1,
-        error: None,
+        ..AgentPage::default()
     }
 }
 

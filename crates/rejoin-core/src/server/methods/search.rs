@@ -217,6 +217,9 @@ fn page(
         .map(|hit| entry(hit, &names))
         .collect();
     let mut result = json!({ "hits": hits, "complete": page.complete });
+    if page.of_question {
+        result["commonWordsLeftOut"] = true.into();
+    }
     if let Some(cursor) = page.next_cursor {
         result["nextCursor"] = cursor.into();
     }

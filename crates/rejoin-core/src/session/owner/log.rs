@@ -2,7 +2,6 @@
 //! is notified of.
 
 use crate::history::metadata::is_change;
-use crate::index::first_title;
 use crate::json;
 use crate::protocol::meta::CLIENT;
 use crate::record::metadata::{MetadataChange, system_prompt_record};
@@ -146,20 +145,9 @@ impl OpenSession {
 
     /// Updates the summary by what was appended, and the catalog's entry if that has changed.
     fn list<'a>(&mut self, records: impl Iterator<Item = RecordParts<'a>>, appended: &Appended) {
-        let had_title = self.summary.title.is_some();
-        let is_summarized = self.summarize(records, appended);
-        if had_title
-            && self.summary.title.is_none()
-            && self.summary.prompts > 0
-            && let Some(store) = &self.deps.library.store
+        if self.summarize(records, appended)
+            && let Some(catalog) = &self.deps.library.catalog
         {
-            // The agent has removed the title that it gave.
-            match blocking(|| first_title(&mut store.read(&self.id)?)) {
-                Ok(title) => self.summary.title = title,
-                Err(error) => tracing::debug!(session = %self.id, %error, "cannot read a title"),
-            }
-        }
-        if is_summarized && let Some(catalog) = &self.deps.library.catalog {
             blocking(|| catalog.put(&self.id, &self.summary));
         }
     }

@@ -2,11 +2,10 @@
 //! here.
 
 use crate::engine::{AttachOutcome, Block};
-use crate::json::{self, text_member, text_members};
-use crate::protocol::UpdateKind;
+use crate::json::{text_member, text_members};
 use crate::record::Kind;
 use crate::record::metadata::MetadataChange;
-use crate::record::title::named;
+use crate::record::title::{self, named};
 
 use super::open_session::OpenSession;
 
@@ -74,12 +73,7 @@ impl OpenSession {
     /// title: an agent may do so until the first turn ends.
     pub(in crate::session) fn title_of_prompt(&self) -> Option<String> {
         let title = self.summary.title.as_deref()?;
-        (!self.history.is_titled()).then(|| {
-            json::Object::new()
-                .string("sessionUpdate", UpdateKind::SessionInfo.name())
-                .string("title", title)
-                .end()
-        })
+        (!self.history.is_titled()).then(|| title::update(title))
     }
 
     /// The title of a session whose first turn was interrupted, so that its end has not named it, and

@@ -178,7 +178,7 @@ impl ClaudeCodeReader {
     fn prompted(&mut self, text: &str) {
         let is_first = !std::mem::replace(&mut self.prompted, true);
         if is_first && self.builder.has_prompt() {
-            self.titles.prompt = title::plain(text);
+            self.titles.prompt = title::of_text(text);
         }
     }
 

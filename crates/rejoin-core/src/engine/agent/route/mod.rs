@@ -206,6 +206,11 @@ impl SessionRoute {
         self.lock().before_clearing.take()
     }
 
+    /// The titles of the session.
+    pub(super) fn with_titles<T>(&self, work: impl FnOnce(&mut AgentTitles) -> T) -> T {
+        work(&mut self.lock().titles)
+    }
+
     /// The last prompt, if it was sent behind a briefing.
     pub(super) fn briefed(&self) -> Option<Briefed> {
         self.lock().titles.briefed.clone()

@@ -9,6 +9,7 @@ use memchr::memmem;
 
 use crate::briefing::OPENINGS;
 use crate::json::{text_member, text_members, with_members};
+use crate::record::metadata::title_of_client;
 use crate::record::title::named;
 
 /// How many characters of a briefing's opening, without white space, identify a title as derived
@@ -68,13 +69,22 @@ const COMMON: [&str; 2] = ["Below is a record of", "A record of the"];
 
 /// Tracks the titles of a session.
 #[derive(Debug, Default)]
-pub(super) struct AgentTitles {
+pub(in crate::engine::agent) struct AgentTitles {
     /// Whether the session has a title.
     named: bool,
     context: BriefingSent,
     /// The last prompt, if it was sent behind a briefing.
     pub(super) briefed: Option<Briefed>,
+    /// Whether the agent has sent a title, or a client has set one.
+    given: bool,
+    /// The title in the log when the session was opened, of which it is not known yet who gave it.
+    recorded: Option<String>,
+    /// How often the agent's list was looked at for a title.
+    looks: u32,
 }
+
+/// How often the agent's list is looked at for the title of a session: some agents give none.
+const MOST_LOOKS: u32 = 6;
 
 /// When the agent was sent a briefing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,12 +101,37 @@ impl AgentTitles {
     /// `last` is the last `session_info_update` in the log.
     pub(super) fn new(last: Option<&String>) -> Self {
         let title = last.and_then(|payload| named(payload)).flatten();
+        // Earlier versions did not hide such titles.
+        let title = title.filter(|title| !is_of_context(title, false));
         Self {
-            // Earlier versions did not hide such titles.
-            named: title.is_some_and(|title| !is_of_context(&title, false)),
-            context: BriefingSent::Never,
-            briefed: None,
+            named: title.is_some(),
+            given: last.is_some_and(|payload| title_of_client(payload).is_some()),
+            recorded: title,
+            ..Self::default()
         }
+    }
+
+    /// Whether the session has a title that the agent has sent or a client has set.
+    pub(in crate::engine::agent) fn is_given(&self) -> bool {
+        self.given
+    }
+
+    /// The same, where `made` is the title that was made of the first prompt.
+    pub(in crate::engine::agent) fn is_given_unlike(&mut self, made: Option<String>) -> bool {
+        let recorded = self.recorded.take();
+        self.given |= recorded.is_some() && recorded != made;
+        self.given
+    }
+
+    /// Whether the agent's list is to be looked at again.
+    pub(in crate::engine::agent) fn looks(&mut self) -> bool {
+        self.looks += 1;
+        !self.given && self.looks <= MOST_LOOKS
+    }
+
+    /// Whether a title from the agent's list is taken.
+    pub(in crate::engine::agent) fn takes(&mut self) -> bool {
+        !std::mem::replace(&mut self.given, true)
     }
 
     /// A turn begins, perhaps with a briefing before the prompt.
@@ -123,6 +158,7 @@ impl AgentTitles {
         let renamed = self.named && self.context == BriefingSent::Now;
         if !renamed && !is_of_context(&title, self.context != BriefingSent::Never) {
             self.named = true;
+            self.given = true;
             return Some(payload.into());
         }
         let Some(update) = text_member(payload, "update") else {

@@ -114,7 +114,10 @@ impl Conversation for AgentSession {
             let sent = live.prompt(&prompt, None);
             return Box::pin(async move {
                 let ended = match live.turn(sent, unproven, &cancel).await {
-                    TurnOutcome::Ended(ended) => ended,
+                    TurnOutcome::Ended(ended) => {
+                        live.follow_title(&shared.opening.history, &prompt);
+                        ended
+                    }
                     TurnOutcome::Unknown => {
                         shared.discard(&live);
                         let next = shared.order.next();
@@ -282,7 +285,10 @@ impl AgentSessionInner {
             let sent = live.prompt(&prompt, context.as_deref());
             drop(next.take());
             match live.turn(sent, unproven, &cancel).await {
-                TurnOutcome::Ended(ended) => return ended,
+                TurnOutcome::Ended(ended) => {
+                    live.follow_title(&self.opening.history, &prompt);
+                    return ended;
+                }
                 TurnOutcome::Unknown => {}
             }
             self.discard(&live);

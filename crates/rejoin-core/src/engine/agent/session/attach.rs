@@ -15,6 +15,7 @@ use crate::sys::lock;
 use super::agent_session::AgentSessionInner;
 use super::hand_over::{BriefingReason, HandOver, words};
 use super::import::import;
+use super::listed_title::of_imported;
 use super::live::{LiveSession, key};
 use super::replayed_state::ReplayedState;
 use super::restore::{self, Continued, ForkOrigin, Strategy, Task, fork};
@@ -383,8 +384,15 @@ impl AgentSessionInner {
         settings.opened(&restored.answer);
         let restoration = Restoration::new(restored, settings, key);
         let mut attached = self.attached(connection, route, restoration);
+        let entry = listed.entry();
+        let title = entry.title.and_then(|title| of_imported(&block, &title));
         attached.imported = vec![block];
-        attached.listed = listed.times();
+        if let (Some(title), Some(live)) = (title, self.live()) {
+            let payload = live.route.payload(title);
+            let titled = Block::of(live.route.snapshot_kind(), payload);
+            attached.imported.push(titled);
+        }
+        attached.listed = entry.times;
         Ok(attached)
     }
 

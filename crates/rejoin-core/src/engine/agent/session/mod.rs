@@ -5,6 +5,7 @@ pub(super) mod agent_session;
 pub(super) mod attach;
 pub(super) mod hand_over;
 pub(super) mod import;
+pub(super) mod listed_title;
 pub(super) mod live;
 pub(super) mod not_found;
 pub(super) mod recall;

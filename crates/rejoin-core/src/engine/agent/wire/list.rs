@@ -50,11 +50,18 @@ pub(in crate::engine::agent) async fn page(
     })
 }
 
+/// What an agent's list has of a session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::engine::agent) struct EntryOfAgent {
+    pub(in crate::engine::agent) times: Option<ListedTimes>,
+    pub(in crate::engine::agent) title: Option<String>,
+}
+
 /// The agent's answer to whether its list has a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::engine::agent) enum AgentListing {
-    /// The list has the session, perhaps with times.
-    Listed(Option<ListedTimes>),
+    /// The list has the session.
+    Listed(EntryOfAgent),
     /// The list does not have the session.
     NotListed,
     /// The agent has no list, or does not answer soon enough.
@@ -62,11 +69,11 @@ pub(in crate::engine::agent) enum AgentListing {
 }
 
 impl AgentListing {
-    /// The times of the session.
-    pub(in crate::engine::agent) fn times(self) -> Option<ListedTimes> {
+    /// What the list has of the session, which is nothing if it does not have it.
+    pub(in crate::engine::agent) fn entry(self) -> EntryOfAgent {
         match self {
-            Self::Listed(times) => times,
-            Self::NotListed | Self::Unknown => None,
+            Self::Listed(entry) => entry,
+            Self::NotListed | Self::Unknown => EntryOfAgent::default(),
         }
     }
 }
@@ -79,10 +86,13 @@ pub(in crate::engine::agent) async fn look_up(
 ) -> AgentListing {
     let of_it = |entry: &str| {
         let is_it = string_member(entry, "sessionId").as_deref() == Some(id);
-        is_it.then(|| of_entry(entry))
+        is_it.then(|| EntryOfAgent {
+            times: times(entry),
+            title: string_member(entry, "title"),
+        })
     };
     match find(connection, cwd, of_it).await {
-        Ok(Some(times)) => AgentListing::Listed(times),
+        Ok(Some(entry)) => AgentListing::Listed(entry),
         Ok(None) => AgentListing::NotListed,
         Err(_) => AgentListing::Unknown,
     }
@@ -137,7 +147,7 @@ async fn find<T>(
         .unwrap_or_else(|_| Err(late()))
 }
 
-fn of_entry(entry: &str) -> Option<ListedTimes> {
+fn times(entry: &str) -> Option<ListedTimes> {
     let time = |name| Timestamp::parse(&string_member(entry, name)?);
     let updated_at = time("updatedAt")?;
     let created_at = time("createdAt").unwrap_or(updated_at).min(updated_at);
@@ -154,7 +164,7 @@ mod tests {
     #[test]
     fn a_session_is_not_younger_than_its_last_activity() {
         let times = |entry: &str| {
-            let times = of_entry(entry)?;
+            let times = times(entry)?;
             Some((times.created_at.as_millis(), times.updated_at.as_millis()))
         };
         let (one, two) = ("1970-01-01T00:00:00.001Z", "1970-01-01T01:00:00.002+01:00");
