@@ -1,6 +1,7 @@
 //! Exit codes, and the failures that they report.
 
 use std::fmt;
+use std::io::ErrorKind;
 
 use rejoin::store::{Holder, StoreError};
 
@@ -40,6 +41,10 @@ pub(super) const OUT_OF_REACH: &str = "close the session in its client; from a p
 
 /// The hint if a database does not answer.
 pub(super) const UNREACHABLE: &str = "check the address, and that the database runs";
+
+/// The hint if a store can only be read.
+const READ_ONLY: &str =
+    "the store can only be read here: use an account and a place that can write to it";
 
 /// Why a command failed, and what to do about it.
 #[derive(Debug)]
@@ -113,6 +118,13 @@ impl From<StoreError> for Failure {
             _ => FAILED,
         };
         let failure = Self::with_code(code, &error);
+        let cannot_write = error.disk_error().is_some_and(|cause| {
+            let why = cause.kind();
+            matches!(
+                why,
+                ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied
+            )
+        });
         match code {
             _ if matches!(error, StoreError::OfAnother { .. }) => failure.hint(ANOTHER),
             _ if matches!(error, StoreError::Unreachable { .. }) => failure.hint(UNREACHABLE),
@@ -120,6 +132,7 @@ impl From<StoreError> for Failure {
             IN_USE if error.holder().is_some_and(Holder::can_be_reached) => failure
                 .hint("close the session there first, or stop the session with `rejoin stop`"),
             IN_USE => failure.hint(OUT_OF_REACH),
+            _ if cannot_write => failure.hint(READ_ONLY),
             _ => failure,
         }
     }

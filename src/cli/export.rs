@@ -12,8 +12,8 @@ use super::exit::Failure;
 use super::global::Global;
 use super::page_file::PrivateFile;
 use super::sessions::context::CommandContext;
-use super::sessions::id::find_readable;
-use super::sessions::named::SESSION;
+use super::sessions::id::{find_readable, given};
+use super::sessions::named::SESSION_OR_LIST;
 use super::sources;
 use super::term::{Output, masked_keys, note, printable, printable_json};
 use super::values::number;
@@ -21,8 +21,8 @@ use super::values::number;
 /// What to export.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    #[arg(value_name = "ID", help = SESSION)]
-    id: String,
+    #[arg(value_name = "ID", help = SESSION_OR_LIST)]
+    pub(super) id: Option<String>,
     /// The form; by default what the name of the file says, otherwise Markdown.
     #[arg(long, value_name = "FORMAT")]
     format: Option<ExportFormat>,
@@ -36,7 +36,7 @@ pub(super) struct Args {
     #[arg(long)]
     redact: bool,
     #[command(flatten)]
-    sources: sources::Args,
+    pub(super) sources: sources::Args,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -87,7 +87,7 @@ pub(super) fn write_markdown(reader: &mut LogReader, path: &Path) -> Result<(), 
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let form = ExportFormat::of(args)?;
     let context = CommandContext::of_sources(global, &args.sources)?;
-    let mut reader = context.read(&find_readable(&context, &args.id)?)?;
+    let mut reader = context.read(&find_readable(&context, given(args.id.as_ref())?)?)?;
     let tool_branch = context.tool_branch(&reader)?;
     let redactor = args.redact.then(Redactor::default);
     let options = Options {

@@ -1,6 +1,7 @@
 //! The command line: one file for each subcommand.
 
 mod agents;
+mod choose;
 mod completions;
 mod demo;
 mod doctor;
@@ -186,7 +187,12 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         .is_some_and(|first| first.as_encoded_bytes().starts_with(b"-"));
     let misplaced = has_options_first && cli.command.is_some() && cli.serve.are_given();
     let serves = cli.serves();
-    let result = logging::start(&cli.global, serves).and_then(|()| match cli.command {
+    let result = logging::start(&cli.global, serves);
+    let result = result.and_then(|()| match &mut cli.command {
+        Some(command) => choose::session_of(&cli.global, command, is_in_terminal()),
+        None => Ok(()),
+    });
+    let result = result.and_then(|()| match cli.command {
         Some(command) if misplaced => Err(misplaced_option(&command)),
         Some(AnyCommand::Serving(command)) => match command {
             Serving::Serve(args) => serve::run(&cli.global, &args),

@@ -11,26 +11,26 @@ use super::export::say_masked;
 use super::global::Global;
 use super::page_file::{self, PrivateFile};
 use super::sessions::context::CommandContext;
-use super::sessions::id::find_readable;
-use super::sessions::named::SESSION;
+use super::sessions::id::{find_readable, given};
+use super::sessions::named::SESSION_OR_LIST;
 use super::sources;
 use super::term::{Output, note, printable};
 
 /// What to open.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    #[arg(value_name = "ID", help = SESSION)]
-    id: String,
+    #[arg(value_name = "ID", help = SESSION_OR_LIST)]
+    pub(super) id: Option<String>,
     /// Mask keys and tokens, and say how many.
     #[arg(long)]
     redact: bool,
     #[command(flatten)]
-    sources: sources::Args,
+    pub(super) sources: sources::Args,
 }
 
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let context = CommandContext::of_sources(global, &args.sources)?;
-    let mut reader = context.read(&find_readable(&context, &args.id)?)?;
+    let mut reader = context.read(&find_readable(&context, given(args.id.as_ref())?)?)?;
     let redactor = args.redact.then(Redactor::default);
     let path = write_page(&context, &mut reader, redactor.as_ref())?;
     say_masked(global, redactor.as_ref());

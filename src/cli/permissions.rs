@@ -17,7 +17,7 @@ use super::term::{
     FAINT, ID, Look, Output, PLAIN, STRONG, StyledLine, busy, count, cut, of_decision, one_line,
     pad, successes, width,
 };
-use super::values::number;
+use super::values;
 
 /// How many are listed on a terminal.
 const ON_A_SCREEN: usize = 20;
@@ -43,7 +43,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
     /// At most N, the newest first. By default a terminal shows 20.
-    #[arg(long, short = 'n', value_name = "N", value_parser = number)]
+    #[arg(long, short = 'n', value_name = "N", value_parser = values::limit)]
     limit: Option<usize>,
     /// Print a JSON array.
     #[arg(long)]

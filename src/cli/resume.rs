@@ -17,8 +17,8 @@ use super::exit::Failure;
 use super::global::Global;
 use super::programs::{on_path, quoted};
 use super::sessions::context::{CommandContext, unread};
-use super::sessions::id::find_readable;
-use super::sessions::named::SESSION;
+use super::sessions::id::{find_readable, given};
+use super::sessions::named::SESSION_OR_LIST;
 use super::sources;
 use super::store_path;
 use super::term::{Output, note, printable};
@@ -26,8 +26,8 @@ use super::term::{Output, note, printable};
 /// Which session, and what to do with the command.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    #[arg(value_name = "ID", help = SESSION)]
-    id: String,
+    #[arg(value_name = "ID", help = SESSION_OR_LIST)]
+    pub(super) id: Option<String>,
     /// Run the command in the session's folder instead of printing it.
     #[arg(long)]
     exec: bool,
@@ -35,7 +35,7 @@ pub(super) struct Args {
     #[arg(long, conflicts_with = "exec")]
     json: bool,
     #[command(flatten)]
-    sources: sources::Args,
+    pub(super) sources: sources::Args,
 }
 
 /// How a session goes on in a terminal.
@@ -58,7 +58,7 @@ impl Resumption {
 
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let context = CommandContext::of_sources(global, &args.sources)?;
-    let id = find_readable(&context, &args.id)?;
+    let id = find_readable(&context, given(args.id.as_ref())?)?;
     if args.exec {
         return start(global, &runnable(&context, id)?);
     }

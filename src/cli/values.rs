@@ -16,6 +16,14 @@ pub(super) fn number(text: &str) -> Result<usize, String> {
     digits.then(read).ok_or_else(wrong)
 }
 
+/// Parses how many entries a list has at most from the command line.
+pub(super) fn limit(text: &str) -> Result<usize, String> {
+    match number(text)? {
+        0 => Err("nothing would be listed: expected 1 or more".to_owned()),
+        limit => Ok(limit),
+    }
+}
+
 /// A number of bytes, or that there is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Size(pub(super) Option<usize>);

@@ -6,8 +6,8 @@ use crate::cli::exit::{Failure, IN_USE};
 use crate::cli::global::Global;
 use crate::cli::pipe;
 use crate::cli::sessions::context::CommandContext;
-use crate::cli::sessions::id::find;
-use crate::cli::sessions::named::SESSION;
+use crate::cli::sessions::id::{find_open, given};
+use crate::cli::sessions::named::SESSION_OR_LIST;
 use crate::cli::socket::greet;
 use crate::cli::term::Output;
 use rejoin::sys::SessionId;
@@ -18,8 +18,8 @@ use super::follow;
 /// What to attach to.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
-    #[arg(value_name = "ID", help = SESSION)]
-    id: String,
+    #[arg(value_name = "ID", help = SESSION_OR_LIST)]
+    pub(in crate::cli) id: Option<String>,
     /// Only look on: be asked for no permission. Always so in a terminal without `--answer`.
     #[arg(long)]
     observe: bool,
@@ -30,7 +30,7 @@ pub(in crate::cli) struct Args {
 
 pub(in crate::cli) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     let context = CommandContext::of_existing(global)?;
-    let id = find(&context, &args.id)?;
+    let id = find_open(&context, given(args.id.as_ref())?)?;
     let mut output = Output::standard();
     if output.is_terminal() {
         follow::run(&context, &id, args.answer, &mut output)?;

@@ -12,20 +12,11 @@ use std::io;
 
 use crate::cli::exit::Failure;
 use crate::cli::sessions::context::CommandContext;
+use crate::cli::sessions::open_sessions::{ListedOpenSession, open_sessions};
 use crate::cli::socket;
-use rejoin::index::Listed;
-use rejoin::record::ActivityState;
 use rejoin::redact::command::masked_command;
 use rejoin::server::control::ProcessDescription;
-use rejoin::store::{Holder, Host};
-use rejoin::sys::SessionId;
-
-/// A session that a process has open.
-struct ListedOpenSession {
-    listed: Listed,
-    state: ActivityState,
-    holder: Holder,
-}
+use rejoin::store::Host;
 
 /// The live sessions and processes.
 struct Live {
@@ -41,7 +32,7 @@ impl Live {
     /// Looks for it, without asking the processes.
     fn find(context: &CommandContext<'_>) -> Result<Self, Failure> {
         Ok(Self {
-            sessions: sessions(context)?,
+            sessions: open_sessions(context)?,
             processes: BTreeMap::new(),
             silent: BTreeSet::new(),
             hosts: context.store.hosts(),
@@ -98,44 +89,4 @@ impl Live {
     fn process_of(&self, session: &ListedOpenSession) -> Option<&ProcessDescription> {
         self.processes.get(session.socket()?)
     }
-}
-
-impl ListedOpenSession {
-    fn id(&self) -> &SessionId {
-        &self.listed.id
-    }
-
-    /// The socket of the process that has it, if that can be reached from here.
-    fn socket(&self) -> Option<&str> {
-        self.holder.local_socket()
-    }
-}
-
-/// The sessions that processes have open, those first that were used last.
-fn sessions(context: &CommandContext<'_>) -> Result<Vec<ListedOpenSession>, Failure> {
-    let failed = |error| Failure::new(format!("cannot list sessions: {error}"));
-    let mut live = Vec::new();
-    let mut after = None;
-    loop {
-        let page = context.reading(|catalog| catalog.every(after.as_ref()));
-        let page = page.map_err(failed)?;
-        let Some(last) = page.last() else {
-            break;
-        };
-        after = Some(last.id.clone());
-        for listed in page {
-            if let Some(holder) = context.store.holder(&listed.id) {
-                live.push(ListedOpenSession {
-                    state: context.catalog.state(&listed),
-                    listed,
-                    holder,
-                });
-            }
-        }
-    }
-    live.sort_by(|one, other| {
-        let used = |live: &ListedOpenSession| live.listed.summary.updated_at.clone();
-        used(other).cmp(&used(one))
-    });
-    Ok(live)
 }

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
 use crate::cli::sessions::context::CommandContext;
+use crate::cli::sessions::open_sessions::ListedOpenSession;
 use crate::cli::store_changes::StoreChanges;
 use crate::cli::store_path;
 use crate::cli::term::{
@@ -21,7 +22,7 @@ use rejoin::record::ActivityState;
 use rejoin::store::Host;
 use rejoin::sys::{Sys, Timestamp, lock};
 
-use super::{ListedOpenSession, Live};
+use super::Live;
 
 /// How many columns of the terminal are between those of the table.
 const GAP: usize = 2;

@@ -8,8 +8,8 @@ use std::num::NonZeroU64;
 use crate::cli::exit::{Failure, IN_USE};
 use crate::cli::global::Global;
 use crate::cli::sessions::context::CommandContext;
-use crate::cli::sessions::id::find;
-use crate::cli::sessions::named::SESSION;
+use crate::cli::sessions::id::{find_open, given};
+use crate::cli::sessions::named::SESSION_OR_LIST;
 use crate::cli::socket;
 use crate::cli::term::{Output, count};
 use rejoin::server::control::{StopRequest, Stopped};
@@ -21,8 +21,8 @@ use super::Live;
 /// What to stop.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
-    #[arg(value_name = "ID", help = SESSION, required_unless_present_any = ["all", "force"])]
-    id: Option<String>,
+    #[arg(value_name = "ID", help = SESSION_OR_LIST)]
+    pub(in crate::cli) id: Option<String>,
     /// Stop all sessions, and the processes that keep sessions without a client.
     #[arg(long, conflicts_with = "id")]
     all: bool,
@@ -32,16 +32,23 @@ pub(in crate::cli) struct Args {
     force: bool,
 }
 
+impl Args {
+    /// Whether no single session is to be stopped.
+    pub(in crate::cli) fn names_none(&self) -> bool {
+        self.id.is_none() && (self.all || self.force)
+    }
+}
+
 pub(in crate::cli) fn run(
     global: &Global,
     args: &Args,
     output: &mut Output,
 ) -> Result<(), Failure> {
     let context = CommandContext::of_existing(global)?;
-    match &args.id {
-        Some(id) => stop_session(&context, id, args.force, output),
-        None => stop_all(&context, args, output),
+    if args.names_none() {
+        return stop_all(&context, args, output);
     }
+    stop_session(&context, given(args.id.as_ref())?, args.force, output)
 }
 
 fn stop_session(
@@ -50,7 +57,7 @@ fn stop_session(
     by_force: bool,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let id = find(context, text)?;
+    let id = find_open(context, text)?;
     let name = context.name(&id, output)?;
     let Some((holder, stopped)) = socket::stop_session(&context.store, &id, by_force)? else {
         context.nothing(&format!("session {name} is not open"));

@@ -10,6 +10,7 @@ use crate::cli::global::Global;
 use crate::cli::sessions::context::CommandContext;
 use crate::cli::sessions::id::find;
 use crate::cli::sessions::named::SESSION;
+use crate::cli::sessions::open_sessions::open_sessions;
 use crate::cli::store_changes::StoreChanges;
 use crate::cli::term::{Output, one_line};
 use crate::cli::values::Timeout;
@@ -120,7 +121,7 @@ fn seen(
         all.insert(id.clone(), SeenSession { state, ended_at });
         return Ok(all);
     }
-    for open in super::sessions(context)? {
+    for open in open_sessions(context)? {
         let ended_at = open.listed.summary.activity.last_turn_ended_at;
         let state = open.state;
         all.insert(open.listed.id, SeenSession { state, ended_at });
@@ -138,7 +139,7 @@ fn how_it_ended(context: &CommandContext<'_>, id: &SessionId) -> Result<WaitEnd,
         }
     })?;
     if scan.turn_open() && !context.store.is_open(id) {
-        let why = "The turn was interrupted: the process ended.";
+        let why = "The turn was interrupted: its process ended.";
         return Ok(WaitEnd::NotWell(why.to_owned()));
     }
     Ok(match last {

@@ -5,14 +5,14 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use crate::cli::exit::Failure;
+use crate::cli::exit::{Failure, NOT_FOUND};
 use crate::cli::global::Global;
 use crate::cli::sources;
 use crate::cli::store_path;
 use crate::cli::term::{Output, busy, count, cut, note, one_line};
 use rejoin::engine::known::title;
 use rejoin::index::{Catalog, ListError, Listed, ToolBranch};
-use rejoin::sources::LiveSources;
+use rejoin::sources::{LiveSources, Source};
 use rejoin::store::{Durability, LogReader, Store, StoreError};
 use rejoin::sys::{SessionId, Sys, with_causes};
 
@@ -57,7 +57,14 @@ impl OtherTools {
     /// The log that an import of this conversation would write.
     pub(in crate::cli) fn read(&self, id: &SessionId) -> Result<Option<LogReader>, Failure> {
         let read = self.live.read(&self.catalog, id);
-        read.map_err(|error| unread(&error))
+        read.map_err(|error| self.deleted(id).unwrap_or_else(|| unread(&error)))
+    }
+
+    /// The failure if the tool has deleted this conversation, which is then no longer listed.
+    pub(super) fn deleted(&self, id: &SessionId) -> Option<Failure> {
+        let source = self.live.forget_deleted(&self.catalog, id).ok()??;
+        let why = format!("{} has deleted this conversation", title(source.agent));
+        Some(Failure::with_code(NOT_FOUND, why))
     }
 
     /// The conversations that are no sessions of the store.
@@ -66,10 +73,10 @@ impl OtherTools {
         ids.map_err(|error| unread(&error))
     }
 
-    /// The name of the tool that keeps this conversation.
-    pub(super) fn tool_of(&self, id: &SessionId) -> Option<&'static str> {
+    /// The tool that keeps this conversation.
+    pub(super) fn tool_of(&self, id: &SessionId) -> Option<&'static Source> {
         let found = self.live.find(&self.catalog, id).ok()??;
-        Some(found.0.name)
+        Some(found.0)
     }
 
     /// The file with this conversation.

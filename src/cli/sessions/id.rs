@@ -1,12 +1,14 @@
 //! Finds the sessions that the command line names.
 
-use crate::cli::exit::{Failure, NOT_FOUND};
+use crate::cli::exit::{Failure, NOT_FOUND, USAGE};
+use rejoin::engine::known::title;
 use rejoin::index::{Archived, Catalog, Filter, ListError, SessionPage};
 use rejoin::store::Trashed;
 use rejoin::sys::SessionId;
 
 use super::context::{CommandContext, busy_with_tools};
 use super::named::{Candidate, ChosenSession, choose, unique_part};
+use super::open_sessions::open_sessions;
 
 /// How many sessions are queried at once.
 const PAGE: usize = 1000;
@@ -37,6 +39,39 @@ pub(in crate::cli) fn find_readable(
     find_of_tools(context, text)?.ok_or_else(|| unknown(context, text))
 }
 
+/// The name that a command was given for a session.
+pub(in crate::cli) fn given(text: Option<&String>) -> Result<&str, Failure> {
+    text.map(String::as_str).ok_or_else(|| {
+        let hint =
+            "name it by its ID, `last` or a part of its title; in a terminal, the list is shown";
+        Failure::usage("no session is named").hint(hint)
+    })
+}
+
+/// The session with this name, looked for among those that a process has open and then among all, as for
+/// [`find`].
+pub(in crate::cli) fn find_open(
+    context: &CommandContext<'_>,
+    text: &str,
+) -> Result<SessionId, Failure> {
+    if SessionId::parse(text).is_none() {
+        let open = open_sessions(context)?.into_iter();
+        let mut open: Vec<_> = open.map(|session| session.listed).collect();
+        let added = context.catalog.add_agent_ids(&mut open);
+        added.map_err(|error| failed(&error))?;
+        let open: Vec<_> = open.into_iter().map(Candidate::listed).collect();
+        if let Some(id) = pick(context, text, &open)? {
+            return Ok(id);
+        }
+    }
+    find(context, text).map_err(|failure| match failure.code() {
+        // Several that are not open are no choice.
+        USAGE => Failure::with_code(NOT_FOUND, format!("no session {text:?} is open"))
+            .hint("`rejoin ps` lists what is open"),
+        _ => failure,
+    })
+}
+
 /// The conversation of another tool with this name, if any are shown.
 fn find_of_tools(context: &CommandContext<'_>, text: &str) -> Result<Option<SessionId>, Failure> {
     let Some(tools) = context.tools()? else {
@@ -53,8 +88,8 @@ fn find_of_tools(context: &CommandContext<'_>, text: &str) -> Result<Option<Sess
 fn read_only(context: &CommandContext<'_>, id: &SessionId) -> Failure {
     let tools = context.tools().ok().flatten();
     let tool = tools.and_then(|tools| tools.tool_of(id));
-    let what = tool.map_or_else(|| "another tool".to_owned(), str::to_owned);
-    let import = tool.map_or_else(String::new, |tool| format!(" {tool}"));
+    let what = tool.map_or("another tool", |tool| title(tool.agent));
+    let import = tool.map_or_else(String::new, |tool| format!(" {}", tool.name));
     Failure::new(format!(
         "{id} is a conversation of {what}, which rejoin only reads"
     ))

@@ -10,7 +10,7 @@ use crate::cli::exit::Failure;
 use crate::cli::global::Global;
 use crate::cli::sources::{self, name_of};
 use crate::cli::term::{ACTIVE, FAINT, Look, Output, WAITING, count, one_line};
-use crate::cli::values::number;
+use crate::cli::values;
 use rejoin::engine::known::{all_names, title};
 use rejoin::history::last_used;
 use rejoin::index::{Archived, Filter, ListError, Listed, SessionPage, TOOL_BRANCH, ToolBranch};
@@ -22,9 +22,6 @@ use super::context::CommandContext;
 use super::named::{ShortIds, UNTITLED};
 use super::search::since;
 use super::table::{ON_A_SCREEN, TableRow, print_table};
-
-/// The state of a conversation that another tool keeps.
-const READ_ONLY: &str = "read-only";
 
 /// How many sessions are queried at once.
 const PAGE: usize = 1000;
@@ -42,7 +39,7 @@ pub(in crate::cli) struct Args {
     #[arg(long, value_name = "DIR")]
     cwd: Option<std::path::PathBuf>,
     /// At most N sessions. By default a terminal shows 20.
-    #[arg(long, short = 'n', value_name = "N", value_parser = number)]
+    #[arg(long, short = 'n', value_name = "N", value_parser = values::limit)]
     limit: Option<usize>,
     /// Every session, also on a terminal.
     #[arg(long, conflicts_with = "limit")]
@@ -106,8 +103,7 @@ pub(super) fn run(
         if args.limit.is_none() {
             more(listed.len(), total, "-n N or --all shows more", output)?;
         }
-        if listed.iter().any(|session| session.summary.tool.is_some()) {
-            let text = format!("{READ_ONLY}: kept by another tool; `rejoin import` copies it");
+        if let Some(text) = kept_elsewhere(&listed) {
             output.line(output.look().paint(FAINT, &text))?;
         }
         if let Some(branch) = listed
@@ -131,7 +127,7 @@ pub(super) fn run(
             }
         }
     }
-    if listed.is_empty() && limit > 0 {
+    if listed.is_empty() {
         match filter.cwd {
             None if args.agent.is_empty() && args.since.is_none() => context.no_sessions(),
             None => context.nothing("there is no session of this agent or time"),
@@ -139,6 +135,21 @@ pub(super) fn run(
         }
     }
     Ok(())
+}
+
+/// Says how many of these sessions other tools keep; nothing if there are none.
+fn kept_elsewhere(listed: &[Listed]) -> Option<String> {
+    let kept = listed.iter().filter(|one| one.summary.tool.is_some());
+    let which = match kept.count() {
+        0 => return None,
+        1 if listed.len() == 1 => "this one is".to_owned(),
+        all if all == listed.len() => "all of these are".to_owned(),
+        1 => "1 of these is".to_owned(),
+        some => format!("{} of these are", grouped(some)),
+    };
+    Some(format!(
+        "{which} kept by other tools and only read here; `rejoin import` copies them"
+    ))
 }
 
 /// The first sessions of a list, and how many it has, if that is known. Conversations of other tools
@@ -243,7 +254,7 @@ pub(super) fn row(session: &Listed, short: ShortIds, look: &Look, now: Timestamp
 pub(super) fn state(context: &CommandContext<'_>, session: &Listed) -> (String, Style) {
     let summary = &session.summary;
     if summary.tool.is_some() {
-        return (READ_ONLY.to_owned(), FAINT);
+        return Default::default();
     }
     let holder = || context.store.holder(&session.id);
     let (text, style) = match context.catalog.state(session) {

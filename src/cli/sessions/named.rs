@@ -14,6 +14,9 @@ pub(in crate::cli) const UNTITLED: &str = "(no text)";
 /// Help about an argument that names a session.
 pub(in crate::cli) const SESSION: &str =
     "The session: its ID or the beginning or end of it, `last`, or a part of its title";
+/// Help about an argument that names a session and may be left out in a terminal.
+pub(in crate::cli) const SESSION_OR_LIST: &str = "The session: its ID or the beginning or end of it, `last`, or a part of its title; in a terminal, \
+     without one, choose it from the list";
 /// Help about an argument that names several sessions.
 pub(super) const SESSIONS: &str =
     "The sessions: their IDs or the beginnings or ends of them, `last`, or parts of their titles";

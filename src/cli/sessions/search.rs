@@ -10,7 +10,7 @@ use crate::cli::term::{
     FAINT, HIT, Look, Output, PLAIN, STRONG, StyledLine, count, cut, cut_start, note, one_line,
     width,
 };
-use crate::cli::values::{duration, number};
+use crate::cli::values::{self, duration};
 use rejoin::conversation::Field;
 use rejoin::engine::known::all_names;
 use rejoin::history::{last_used, long_before};
@@ -72,7 +72,7 @@ pub(in crate::cli) struct Args {
     #[arg(long, value_name = "DIR")]
     cwd: Option<std::path::PathBuf>,
     /// At most N sessions. By default 50, and 20 on a terminal.
-    #[arg(long, short = 'n', value_name = "N", value_parser = number)]
+    #[arg(long, short = 'n', value_name = "N", value_parser = values::limit)]
     limit: Option<usize>,
     /// Print a JSON array.
     #[arg(long)]
@@ -147,7 +147,7 @@ pub(super) fn run(
             "no session has all of these words; these have those that are not in every question";
         note(context.global, what, None);
     }
-    if found.is_empty() && limit > 0 {
+    if found.is_empty() {
         let hint = match &query.pattern {
             Pattern::Words(words) => match meant(context, catalog, &query, words) {
                 Some(meant) => format!("did you mean `{}`?", one_line(&meant)),

@@ -21,7 +21,7 @@ const STATE: usize = 5;
 const MOST: [usize; 6] = [72, 48, 14, 15, 40, 28];
 /// Columns beside title and ID, the most important first, and the width that each leaves to the
 /// title. The folder takes what is left.
-const OTHERS: [(usize, usize); 3] = [(WHEN, 16), (STATE, 16), (AGENT, 24)];
+const OTHERS: [(usize, usize); 3] = [(WHEN, 16), (STATE, 16), (AGENT, 22)];
 /// The least width of the folder, if there is room for it.
 const LEAST_FOLDER: usize = 12;
 /// The least width of title and folder together.

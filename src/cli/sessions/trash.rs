@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::cli::exit::Failure;
 use crate::cli::page_file::{name_of, remove_page};
 use crate::cli::term::{Output, confirm, count, one_line};
-use crate::cli::values::{duration, number};
+use crate::cli::values::{self, duration};
 use rejoin::engine::known::title;
 use rejoin::history::long_before;
 use rejoin::store::{Store, Trashed};
@@ -70,7 +70,7 @@ enum TrashCommand {
 #[derive(Debug, Default, clap::Args)]
 pub(super) struct TrashListArgs {
     /// At most N sessions. By default a terminal shows the 20 that were deleted last.
-    #[arg(long, short = 'n', value_name = "N", value_parser = number)]
+    #[arg(long, short = 'n', value_name = "N", value_parser = values::limit)]
     pub(super) limit: Option<usize>,
     /// Every session, also on a terminal.
     #[arg(long, conflicts_with = "limit")]

@@ -2,6 +2,7 @@
 
 use std::io::{BufWriter, Write};
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 #[cfg(unix)]
@@ -35,14 +36,15 @@ impl Pager {
         let default = if stays { STAYING } else { DEFAULT };
         let pager = named().unwrap_or_else(|| default.to_owned());
         let mut command = command(&pager).filter(|_| look.terminal)?;
-        for (name, value) in [("LESS", "FRX"), ("LESSCHARSET", "utf-8"), ("LV", "-c")] {
+        let options = if stays { "R" } else { "FRX" };
+        for (name, value) in [("LESS", options), ("LESSCHARSET", "utf-8"), ("LV", "-c")] {
             if std::env::var_os(name).is_none() {
                 command.env(name, value);
             }
         }
-        if stays {
-            let options = std::env::var_os("LESS").unwrap_or_else(|| "R".into());
-            command.env("LESS", format!("{} -+F", options.to_string_lossy()));
+        if stays && is_less(&pager) {
+            // The options on its command line count for more than those of the variable.
+            command.arg("-+F");
         }
         Self::of(command)
     }
@@ -72,7 +74,14 @@ fn named() -> Option<String> {
 
 /// Whether the pager does not end by itself. Of others than `less` that is not known.
 pub(in crate::cli) fn pager_stays() -> bool {
-    named().is_none_or(|pager| pager.trim_start().starts_with("less"))
+    named().is_none_or(|pager| is_less(&pager))
+}
+
+/// Whether this is the command of `less`, which takes further options.
+fn is_less(pager: &str) -> bool {
+    let program = pager.split_whitespace().next().map(Path::new);
+    let program = program.and_then(|path| path.file_name());
+    program.is_some_and(|name| name == "less") && !pager.contains(|c| SHELL.contains(c))
 }
 
 /// The command of a pager; none for one that only copies.

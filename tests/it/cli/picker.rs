@@ -36,7 +36,12 @@ impl Picker {
     }
 
     /// Starts this command in a terminal of so many columns.
-    fn of(mut picker: Command, columns: u16) -> Self {
+    fn of(picker: Command, columns: u16) -> Self {
+        Self::with_pager(picker, columns, "cat")
+    }
+
+    /// Starts this command in a terminal of so many columns, with this pager.
+    fn with_pager(mut picker: Command, columns: u16, pager: &str) -> Self {
         let terminal = Terminal::new();
         let size = ["cols", &columns.to_string(), "rows", "20"];
         let size = Command::new("stty")
@@ -44,7 +49,7 @@ impl Picker {
             .stdin(terminal.open())
             .status();
         assert!(size.unwrap().success());
-        picker.env("PAGER", "cat").env("NO_COLOR", "1");
+        picker.env("PAGER", pager).env("NO_COLOR", "1");
         picker.stdin(terminal.open()).stdout(terminal.open());
         let child = picker.stderr(terminal.open()).spawn();
         Self {
@@ -109,8 +114,8 @@ fn a_session_is_found_shown_copied_and_deleted() {
     picker.press("\r");
     picker.expect(GIVEN_BACK);
     picker.expect(&id);
-    picker.expect("Press Enter");
-    picker.press("\n");
+    picker.expect("Esc goes back");
+    picker.press("x\r");
     picker.expect("Search: redis");
     picker.press("\tc");
     picker.expect("\u{1b}]52;c;");
@@ -168,7 +173,7 @@ fn rejoin_alone_is_the_list_in_terminals_of_any_width() {
     session(root.path(), "Fix the Redis timeout");
     session(root.path(), "Write docs");
     let folder = TempDir::new().unwrap();
-    for columns in [60, 100, 160] {
+    for columns in [60, 100, 120, 160] {
         let mut alone = command(root.path(), &[]);
         alone.current_dir(folder.path());
         let mut picker = Picker::of(alone, columns);
@@ -180,6 +185,8 @@ fn rejoin_alone_is_the_list_in_terminals_of_any_width() {
         picker.expect("? keys");
         picker.press(&format!("jn\u{15}Wide {columns}\r"));
         picker.expect("It is renamed.");
+        // The preview has its heading, too.
+        picker.expect(&format!("Wide {columns}"));
         picker.press("e");
         picker.expect("Written to conversation-");
         picker.press("r");
@@ -192,7 +199,7 @@ fn rejoin_alone_is_the_list_in_terminals_of_any_width() {
         assert!(listed.contains(&format!("Wide {columns}")), "{listed}");
     }
     let exported = std::fs::read_dir(folder.path()).unwrap().count();
-    assert_eq!(exported, 3, "no file is overwritten");
+    assert_eq!(exported, 4, "no file is overwritten");
 }
 
 /// A conversation of Claude Code that was changed so many days ago.
@@ -222,18 +229,18 @@ fn a_conversation_that_its_tool_will_delete_is_kept_by_a_key() {
     let part = project.join("part");
     conversation(&home, 1, "/srv", "Somewhere else", 1);
     conversation(&home, 2, part.to_str().unwrap(), "About to go", 28);
-    for columns in [60, 100, 160] {
+    for columns in [60, 100, 120, 160] {
         let mut alone = home.command(&[]);
         alone.current_dir(&project);
         let mut picker = Picker::of(alone, columns);
         picker.expect_all(&[
             "> About to go",
             "1 in this project, first",
-            "Claude Agent will delete 1 conversation",
+            "Claude Code will delete 1 conversation",
         ]);
         if columns == 160 {
             picker.press("d");
-            picker.expect("claude-code keeps it");
+            picker.expect("Claude Code keeps it");
             picker.press("i");
             picker.expect("A copy is in the store");
             picker.press("d");
@@ -258,6 +265,93 @@ fn a_conversation_that_its_tool_will_delete_is_kept_by_a_key() {
         "{}",
         picker.printed
     );
+    picker.ends();
+}
+
+#[test]
+fn what_a_pager_leaves_on_the_screen_is_left_by_keys() {
+    let root = TempDir::new().unwrap();
+    session(root.path(), "hello");
+    // Those that end by themselves: `less` does not, even if it is told to.
+    for (pager, keys, leaves) in [
+        ("cat", "q", false),
+        ("cat", "\u{1b}", false),
+        ("cat", " ", false),
+        ("cat", "\u{3}", true),
+        ("tail -n 3", "\u{3}", true),
+        ("less -FRX", "q", false),
+    ] {
+        if pager.starts_with("less") && Command::new("less").arg("-V").output().is_err() {
+            continue;
+        }
+        let mut shows = command(root.path(), &["sessions"]);
+        shows.env_remove("LESS");
+        let mut picker = Picker::with_pager(shows, 100, pager);
+        picker.expect("1 conversation of 1 agent");
+        picker.press("\r");
+        picker.expect(GIVEN_BACK);
+        picker.expect(if pager.starts_with("less") {
+            "END"
+        } else {
+            "Ctrl-C leaves"
+        });
+        picker.press(keys);
+        if !leaves {
+            picker.expect("1 conversation of 1 agent");
+            picker.press("q");
+        }
+        picker.ends();
+    }
+}
+
+#[test]
+fn commands_without_a_session_have_it_chosen_from_the_list() {
+    let root = TempDir::new().unwrap();
+    session(root.path(), "Fix the Redis timeout");
+    session(root.path(), "Write docs");
+    for name in ["show", "open", "export", "resume"] {
+        let mut picker = Picker::of(command(root.path(), &[name]), 100);
+        picker.expect_all(&["2 conversations of 1 agent", &format!("Enter {name}")]);
+        picker.press("/redis\r");
+        picker.expect(GIVEN_BACK);
+        match name {
+            // Which ends with the id.
+            "open" => picker.expect(".html"),
+            "resume" => picker.expect("is not known"),
+            _ => picker.expect("Fix the Redis timeout"),
+        }
+        let code = picker.child.wait().unwrap().code();
+        assert_eq!(code, Some(i32::from(name == "resume")), "{name}");
+    }
+    for (name, code) in [("show", 1), ("stop", 3), ("attach", 3)] {
+        let mut picker = Picker::of(command(root.path(), &[name]), 100);
+        if name == "show" {
+            picker.expect("Enter show");
+            picker.press("q");
+        } else {
+            picker.expect("no session is open");
+        }
+        assert_eq!(picker.child.wait().unwrap().code(), Some(code), "{name}");
+    }
+    for name in ["show", "open", "export", "resume", "stop", "attach"] {
+        fails(root.path(), &[name], 2, "no session is named");
+    }
+}
+
+#[test]
+fn a_conversation_that_its_tool_has_deleted_is_gone_at_once() {
+    let home = Home::new();
+    conversation(&home, 1, "/srv", "Still there", 1);
+    conversation(&home, 2, "/srv", "Soon gone", 2);
+    let mut picker = Picker::of(home.command(&[]), 100);
+    picker.expect_all(&["> Still there", "2 conversations of 1 agent"]);
+    let file = home.path(".claude/projects/p/00000000-0000-4000-8000-000000000002.jsonl");
+    std::fs::remove_file(file).unwrap();
+    picker.press("j");
+    picker.expect("Claude Code has deleted this conversation");
+    picker.press("k");
+    picker.expect("1 conversation of 1 agent");
+    picker.press("q");
     picker.ends();
 }
 

@@ -44,6 +44,26 @@ fn a_session_that_is_stopped_does_not_move_to_another_process_until_it_is_wanted
     owner.leave();
 }
 
+#[test]
+fn a_name_means_a_session_that_is_open_before_it_means_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path();
+    let mut first = Peer::start(store, 1);
+    let left = first.new_session();
+    first.turn(&left, "/echo the cache");
+    first.leave();
+    let mut owner = Peer::start(store, 1);
+    let session = owner.new_session();
+    owner.turn(&session, "/echo the cache again");
+    fails(store, &["export", "the cache"], 2, "2 sessions could be");
+    let stopped = runs(store, &["stop", "the cache"]);
+    assert!(stopped.contains(&session), "{stopped}");
+    for name in ["stop", "attach"] {
+        fails(store, &[name, "the cache"], 3, "is open");
+    }
+    owner.leave();
+}
+
 /// Two clients of different processes that have one session open, of one turn. The first one's process
 /// owns it.
 fn shared(store: &Path) -> (Peer, Peer, String) {

@@ -201,7 +201,7 @@ mod tests {
             text(&overview),
             [
                 "1,234 conversations of 5 agents · 12 in this project, first · 2 running · 1 waiting for you",
-                "Claude Agent will delete 7 conversations in the next 7 days: `i` keeps one, `rejoin import` \
+                "Claude Code will delete 7 conversations in the next 7 days: `i` keeps one, `rejoin import` \
                  all, `rejoin setup import` also what comes",
             ]
         );

@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::cli::exit::Failure;
+use crate::cli::exit::{Failure, NOT_FOUND};
 use crate::cli::export;
 use crate::cli::open;
 use crate::cli::page_file;
@@ -21,7 +21,7 @@ use crate::cli::programs::Rejoin;
 use crate::cli::resume;
 use crate::cli::store_changes::StoreChanges;
 use crate::cli::store_path;
-use crate::cli::term::{BAD, Look, Output, StyledLine};
+use crate::cli::term::{BAD, FAINT, Look, Output, StyledLine};
 use rejoin::export::Options;
 use rejoin::export::parts::{self, PartOptions};
 use rejoin::index::{Archived, Catalog, Filter, Listed, Pattern, Query, Search};
@@ -45,14 +45,60 @@ const HITS: usize = 200;
 /// How many words of logs are indexed at once, in bytes of logs.
 const WORDS: usize = 64 * 1024 * 1024;
 /// Of a longer log there is no preview, in bytes.
-const LONGEST: u64 = 32 * 1024 * 1024;
+const LONGEST: u64 = 512 * 1024 * 1024;
 
 /// How long the list stays as it is at least while sessions change.
 const STEADY: Duration = Duration::from_secs(2);
 /// How many places of the words that are searched for are shown of a session.
 const PLACES: usize = 5;
 
+/// Shows the list until the user leaves it.
 pub(super) fn run(context: &CommandContext<'_>, output: &mut Output) -> Result<(), Failure> {
+    if matches!(start(context, None, output)?, PickerEnd::Empty) {
+        context.no_sessions();
+    }
+    Ok(())
+}
+
+/// The session that the user chooses from the list, or from those of it that a process has open. `verb` says
+/// what happens to it.
+pub(in crate::cli) fn choose(
+    context: &CommandContext<'_>,
+    verb: &'static str,
+    only_open: bool,
+) -> Result<SessionId, Failure> {
+    let choice = PickerChoice { verb, only_open };
+    match start(context, Some(choice), &mut Output::standard())? {
+        PickerEnd::Chosen(id) => Ok(id),
+        PickerEnd::Left => Err(Failure::reported()),
+        PickerEnd::Empty if only_open => Err(Failure::with_code(NOT_FOUND, "no session is open")),
+        PickerEnd::Empty => Err(Failure::with_code(NOT_FOUND, "there are no sessions")),
+    }
+}
+
+/// The purpose for which the user chooses a session.
+#[derive(Clone, Copy, Debug)]
+struct PickerChoice {
+    verb: &'static str,
+    /// Whether only sessions that a process has open are offered.
+    only_open: bool,
+}
+
+/// How the list was left.
+enum PickerEnd {
+    /// Without any session in it.
+    Empty,
+    /// By the user.
+    Left,
+    /// With this session.
+    Chosen(SessionId),
+}
+
+fn start(
+    context: &CommandContext<'_>,
+    choice: Option<PickerChoice>,
+    output: &mut Output,
+) -> Result<PickerEnd, Failure> {
     // What the index has is shown before the files of the tools are looked at.
     let live = context.live.clone();
     let tools = live.map(|live| Arc::new(OtherTools::unscanned(&context.store, live)));
@@ -67,18 +113,14 @@ pub(super) fn run(context: &CommandContext<'_>, output: &mut Output) -> Result<(
         context,
         listed: HashMap::new(),
         screen,
-        picker: Picker::new(columns, lines),
+        picker: Picker::new(columns, lines).choosing(choice.map(|choice| choice.verb)),
+        choice,
         look: look.clone(),
         loads: Worker::start(loader::loader(store.clone(), tools.clone(), folder)),
         previews: Worker::start(previewer(store.clone(), tools.clone(), look)),
         searches: Worker::start(searcher(store.clone(), tools)),
     };
-    let any = session.run(&changes, output)?;
-    drop(session);
-    if !any {
-        context.no_sessions();
-    }
-    Ok(())
+    session.run(&changes, output)
 }
 
 fn broken(error: &io::Error) -> Failure {
@@ -95,10 +137,14 @@ fn row(session: &Listed, short: ShortIds, look: &Look, now: Timestamp) -> Picker
         &summary.source,
         &summary.cwd,
     ];
-    let kept = summary.tool.as_ref();
+    let kept = summary.tool.as_ref().map(|_| &shown.agent);
     PickerRow {
         id: session.id.clone(),
         words: words.join("\n").to_lowercase(),
+        version: (
+            summary.scanned,
+            summary.updated_at.clone().unwrap_or_default(),
+        ),
         kept: kept.map(|tool| {
             format!("It is read-only: {tool} keeps it. `i` makes a copy, which can be changed.")
         }),
@@ -113,23 +159,28 @@ struct PickerScreen<'a> {
     listed: HashMap<SessionId, Listed>,
     screen: Screen,
     picker: Picker,
+    choice: Option<PickerChoice>,
     look: Look,
     loads: Worker<LoadRequest, Result<LoadedSessions, Failure>>,
-    previews: Worker<PreviewRequest, (PreviewRequest, Vec<StyledLine>)>,
+    previews: Worker<PreviewRequest, (PreviewRequest, Result<Vec<StyledLine>, Failure>)>,
     searches: Worker<String, (String, Vec<SessionId>)>,
 }
 
 impl PickerScreen<'_> {
-    /// Runs until the user leaves; false if there are no sessions.
-    fn run(&mut self, changes: &StoreChanges, output: &mut Output) -> Result<bool, Failure> {
+    /// Runs until the user leaves.
+    fn run(&mut self, changes: &StoreChanges, output: &mut Output) -> Result<PickerEnd, Failure> {
         self.loads.ask(LoadRequest::AtOnce);
         let mut loaded_at = Instant::now();
         loop {
             while let Some(loaded) = self.loads.answer() {
-                let loaded = loaded?;
+                let mut loaded = loaded?;
+                if self.choice.is_some_and(|choice| choice.only_open) {
+                    let store = &self.context.store;
+                    loaded.listed.retain(|listed| store.is_open(&listed.id));
+                }
                 let is_all = loaded.overview.is_some();
                 if is_all && loaded.listed.is_empty() {
-                    return Ok(false);
+                    return Ok(PickerEnd::Empty);
                 }
                 self.take(loaded);
                 loaded_at = Instant::now();
@@ -146,8 +197,15 @@ impl PickerScreen<'_> {
             if let Some(words) = self.picker.wants_hits() {
                 self.searches.ask(words.to_owned());
             }
-            while let Some((of, lines)) = self.previews.answer() {
-                self.picker.set_preview(of, lines);
+            while let Some((of, preview)) = self.previews.answer() {
+                match preview {
+                    Ok(lines) => self.picker.set_preview(of, lines),
+                    Err(failure) if failure.code() == NOT_FOUND => self.lose(&of.id, &failure),
+                    Err(failure) => {
+                        let lines = vec![StyledLine::new(BAD, failure.message())];
+                        self.picker.set_preview(of, lines);
+                    }
+                }
             }
             while let Some((of, hits)) = self.searches.answer() {
                 self.picker.set_hits(of, hits);
@@ -165,21 +223,36 @@ impl PickerScreen<'_> {
                     self.previews.forget();
                     None
                 }
-                ScreenInput::End => return Ok(true),
+                ScreenInput::End => return Ok(PickerEnd::Left),
                 ScreenInput::None => None,
             };
             match action {
                 None => {}
-                Some(PickerAction::Quit) => return Ok(true),
-                Some(action) => {
-                    if let Err(failure) = self.perform(action, output) {
-                        let next = failure.next().map(|next| format!(": {next}"));
-                        let next = next.unwrap_or_default();
-                        self.picker.say(&format!("{}{next}", failure.message()));
-                    }
+                Some(PickerAction::Quit) => return Ok(PickerEnd::Left),
+                Some(PickerAction::Show(id)) if self.choice.is_some() => {
+                    return Ok(PickerEnd::Chosen(id));
                 }
+                Some(action) => match self.perform(action, output) {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(PickerEnd::Left),
+                    Err(failure) => match self.picker.chosen() {
+                        Some(id) if failure.code() == NOT_FOUND => self.lose(&id, &failure),
+                        _ => {
+                            let next = failure.next().map(|next| format!(": {next}"));
+                            let next = next.unwrap_or_default();
+                            self.picker.say(&format!("{}{next}", failure.message()));
+                        }
+                    },
+                },
             }
         }
+    }
+
+    /// Takes a session from the list that is no longer there, and says why.
+    fn lose(&mut self, id: &SessionId, why: &Failure) {
+        self.picker.remove(id);
+        self.picker.say(why.message());
+        self.loads.ask(LoadRequest::All);
     }
 
     /// Takes the sessions that were loaded.
@@ -207,14 +280,15 @@ impl PickerScreen<'_> {
         self.picker.set_states(states);
     }
 
-    fn perform(&mut self, action: PickerAction, output: &mut Output) -> Result<(), Failure> {
+    /// Does what a key asks for. False if the user leaves the list with it.
+    fn perform(&mut self, action: PickerAction, output: &mut Output) -> Result<bool, Failure> {
         match action {
             PickerAction::Quit => {}
             PickerAction::Show(id) => {
                 let mut reader = self.context.read(&id)?;
                 let tool_branch = self.context.tool_branch(&reader)?;
                 let end_notes = EndNotes::of(self.context, &id, tool_branch.as_ref());
-                self.lend(|| show::stay(&mut reader, &end_notes, output))?;
+                return self.lend(|| show::stay(&mut reader, &end_notes, output));
             }
             PickerAction::Open(id) => {
                 let path = open::write_page(self.context, &mut self.context.read(&id)?, None)?;
@@ -262,7 +336,7 @@ impl PickerScreen<'_> {
                 self.picker.say(&self.context.global.with_store(how));
             }
         }
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -275,8 +349,10 @@ impl PickerScreen<'_> {
             return Err(Failure::new("it is in the store already"));
         };
         let imported = tools.live.follow(&self.context.store, &tools.catalog, id);
-        imported
-            .map_err(|error| Failure::new(format!("cannot import it: {}", with_causes(&error))))?;
+        imported.map_err(|error| {
+            let failed = || Failure::new(format!("cannot import it: {}", with_causes(&error)));
+            tools.deleted(id).unwrap_or_else(failed)
+        })?;
         listed.summary.tool = None;
         self.picker.change(id, |row| row.kept = None);
         self.loads.ask(LoadRequest::All);
@@ -297,19 +373,19 @@ impl PickerScreen<'_> {
             attach.arg("--store").arg(root);
         }
         attach.args(["attach", "--answer", id.as_str()]);
-        let attached = self.lend(|| {
+        self.lend(|| {
             let attached = attach.status();
+            let attached = attached.map(|_| ());
             attached.map_err(|error| Failure::new(format!("cannot attach: {error}")))
-        });
-        // Ctrl-C leaves the live view, and not the list.
-        self.screen.forget_interrupt();
-        attached.map(|_| ())
+        })
     }
 
     /// Lets something else use the terminal for a while.
     fn lend<T>(&mut self, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
         Screen::lend().map_err(|error| broken(&error))?;
         let done = work();
+        // Ctrl-C was for what used the terminal, and not for the list.
+        self.screen.forget_interrupt();
         self.screen.take().map_err(|error| broken(&error))?;
         done
     }
@@ -379,7 +455,8 @@ fn previewer(
     store: Store,
     tools: Option<Arc<OtherTools>>,
     look: Look,
-) -> impl Fn(&PreviewRequest) -> (PreviewRequest, Vec<StyledLine>) + Send + 'static {
+) -> impl Fn(&PreviewRequest) -> (PreviewRequest, Result<Vec<StyledLine>, Failure>) + Send + 'static
+{
     let own = Catalog::open(store.clone());
     move |request| {
         let look = Look {
@@ -395,8 +472,11 @@ fn previewer(
         });
         let room = request.lines.saturating_sub(lines.len());
         let shown = preview(&store, tools.as_deref(), &request.id, &look, room);
-        lines.extend(shown.unwrap_or_else(|error| vec![StyledLine::new(BAD, &error)]));
-        (request.clone(), lines)
+        let shown = shown.map(|shown| {
+            lines.extend(shown);
+            lines
+        });
+        (request.clone(), shown)
     }
 }
 
@@ -434,14 +514,13 @@ fn preview(
     id: &SessionId,
     look: &Look,
     lines: usize,
-) -> Result<Vec<StyledLine>, String> {
-    let size = store.len_of(id).map_err(|error| error.to_string())?;
-    if let Some(size) = size.filter(|size| *size > LONGEST) {
+) -> Result<Vec<StyledLine>, Failure> {
+    if let Some(size) = store.len_of(id)?.filter(|size| *size > LONGEST) {
         let size = size / 1024 / 1024;
-        return Err(format!("There is no preview: this session has {size} MB."));
+        let text = format!("There is no preview: this session has {size} MB.");
+        return Ok(vec![StyledLine::new(FAINT, &text)]);
     }
-    let read = read(store, tools, id);
-    let mut reader = read.map_err(|failure| failure.message().to_owned())?;
+    let mut reader = read(store, tools, id)?;
     let (mut shown, mut painter) = (Vec::<StyledLine>::new(), ConversationPainter::new(look));
     let options = Options {
         last: Some(1),
@@ -462,8 +541,7 @@ fn preview(
             }
         }
         Ok::<(), StoreError>(())
-    })
-    .map_err(|error| error.to_string())?;
+    })?;
     Ok(shown)
 }
 

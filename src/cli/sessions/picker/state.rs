@@ -10,6 +10,8 @@ use rejoin::sys::SessionId;
 
 /// From this width on the preview is beside the list, otherwise below it.
 const WIDE: usize = 110;
+/// How many columns the list beside a preview has at least, if that is not most of the screen.
+const LEAST_LIST: usize = 72;
 const CHOSEN: Style = Style::new().effects(Effects::INVERT);
 /// How many columns the mark before a row takes.
 const MARK: usize = 2;
@@ -17,7 +19,6 @@ const MARK: usize = 2;
 const SHARE: usize = 2;
 
 const KEYS: &str = "Enter show · / search · r go on · i keep · ? keys · q quit";
-const TYPING_KEYS: &str = "type titles or words · Enter show · Tab keep · Esc clear";
 const NAMING_KEYS: &str = " · Enter rename · Esc leave it";
 /// The keys, and what they do.
 const ALL_KEYS: [(&str, &str); 15] = [
@@ -109,6 +110,8 @@ pub(super) struct PickerRow {
     pub(super) shown: table::TableRow,
     /// The reason why the session cannot be changed, if so.
     pub(super) kept: Option<String>,
+    /// The length of its log, and when it was changed: other ones if it has changed.
+    pub(super) version: (u64, String),
     /// The text that is searched at once, in lower case.
     pub(super) words: String,
     /// Whether the session's state is known.
@@ -133,6 +136,10 @@ pub(super) struct Picker {
     columns: usize,
     lines: usize,
     preview: Option<(PreviewRequest, Vec<StyledLine>)>,
+    /// Whether the session has changed since the preview was made.
+    is_preview_old: bool,
+    /// What Enter does with a session that is only to be chosen; none if the list is for everything.
+    choosing: Option<&'static str>,
     /// What the user has, above the list; none until that is known.
     overview: Option<Vec<Vec<Span>>>,
 }
@@ -143,6 +150,12 @@ impl Picker {
         let mut picker = Self::default();
         picker.resize(columns, lines);
         picker
+    }
+
+    /// A picker in which a session is only chosen, for what `verb` says.
+    pub(super) fn choosing(mut self, verb: Option<&'static str>) -> Self {
+        self.choosing = verb;
+        self
     }
 
     /// The list has these rows, in their order. What was chosen stays so. A question about a session that
@@ -160,6 +173,13 @@ impl Picker {
         }
         // The first one is nobody's choice.
         let before = asked.or_else(|| self.chosen().filter(|_| self.chosen > 0));
+        let version = |rows: &[PickerRow], id: &SessionId| {
+            let row = rows.iter().find(|row| row.id == *id);
+            row.map(|row| row.version.clone())
+        };
+        if let Some((of, _)) = &self.preview {
+            self.is_preview_old |= version(&self.rows, &of.id) != version(&rows, &of.id);
+        }
         self.rows = rows;
         self.lay_out();
         self.search_and_choose(before.as_ref());
@@ -250,6 +270,7 @@ impl Picker {
                 self.mode = PickerMode::Search;
                 return None;
             }
+            _ if self.choosing.is_some() => return None,
             '?' => {
                 self.mode = PickerMode::Keys;
                 return None;
@@ -374,7 +395,7 @@ impl Picker {
         Some(&self.rows[*self.found.get(self.chosen)?])
     }
 
-    fn chosen(&self) -> Option<SessionId> {
+    pub(super) fn chosen(&self) -> Option<SessionId> {
         self.chosen_row().map(|row| row.id.clone())
     }
 
@@ -431,11 +452,12 @@ impl Picker {
             lines,
         };
         let has = self.preview.as_ref().is_some_and(|(of, _)| *of == wanted);
-        (!has).then_some(wanted)
+        (!has || self.is_preview_old).then_some(wanted)
     }
 
     pub(super) fn set_preview(&mut self, of: PreviewRequest, lines: Vec<StyledLine>) {
         self.preview = Some((of, lines));
+        self.is_preview_old = false;
     }
 
     /// Says something until the next key.
@@ -460,6 +482,7 @@ impl Picker {
             change(row);
             row.has_state = false;
         }
+        self.is_preview_old = true;
         self.lay_out();
         self.search();
     }
@@ -470,7 +493,7 @@ impl Picker {
 
     fn list_columns(&self) -> usize {
         if self.is_wide() {
-            self.columns / 2
+            LEAST_LIST.min(self.columns * 3 / 5).max(self.columns / 2)
         } else {
             self.columns
         }
@@ -583,9 +606,19 @@ impl Picker {
                 (FAINT, format!("▏{NAMING_KEYS}")),
             ],
             _ if !self.note.is_empty() => vec![(WAITING, self.note.clone())],
-            PickerMode::Search => vec![(FAINT, TYPING_KEYS.to_owned())],
+            PickerMode::Search => {
+                let does = self.choosing.unwrap_or("show");
+                let keys = format!("type titles or words · Enter {does} · Tab keep · Esc clear");
+                vec![(FAINT, keys)]
+            }
             PickerMode::Keys => vec![(FAINT, "any key: back to the list".to_owned())],
-            PickerMode::List => vec![(FAINT, KEYS.to_owned())],
+            PickerMode::List => vec![(
+                FAINT,
+                match self.choosing {
+                    None => KEYS.to_owned(),
+                    Some(does) => format!("Enter {does} · / search · Esc leave"),
+                },
+            )],
         };
         let lines = wrap(&spans, Some(self.columns));
         lines

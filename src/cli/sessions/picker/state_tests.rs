@@ -19,6 +19,7 @@ fn picker(titles: &[&str], columns: usize, lines: usize) -> Picker {
         },
         kept: (n == 3).then(|| "It is read-only: codex keeps it.".to_owned()),
         words: title.to_lowercase(),
+        version: (0, String::new()),
         has_state: false,
     });
     let mut picker = Picker::new(columns, lines);
@@ -203,7 +204,7 @@ fn a_screen_has_list_preview_and_keys() {
 fn a_wide_screen_has_the_preview_beside() {
     let mut picker = picker(&TITLES, 120, 6);
     let wanted = picker.wants_preview().unwrap();
-    assert_eq!((wanted.columns, wanted.lines), (57, 4));
+    assert_eq!((wanted.columns, wanted.lines), (45, 4));
     picker.set_preview(wanted, vec![StyledLine::new(PLAIN, "You")]);
     let shown = screen(&picker);
     assert!(
@@ -220,6 +221,62 @@ fn a_wide_screen_has_the_preview_beside() {
         !shown.concat().contains("You"),
         "it belongs to another session"
     );
+}
+
+#[test]
+fn the_agent_is_a_column_in_terminals_of_any_usual_width() {
+    for columns in [60, 100, 110, 120, 160] {
+        let mut picker = picker(&TITLES, columns, 20);
+        let mut rows = picker.rows.clone();
+        for row in &mut rows {
+            row.shown.agent = "Claude Code".to_owned();
+        }
+        picker.set_rows(rows);
+        let shown = screen(&picker);
+        assert!(shown[1].contains("Claude Code"), "{columns}: {shown:?}");
+        // A state matters more than it does.
+        let state = |id| (id, ("open in zed".to_owned(), Style::new()));
+        let wanted = picker.wants_states();
+        picker.set_states(wanted.into_iter().map(state).collect());
+        let shown = screen(&picker);
+        assert!(shown[1].contains("open in zed"), "{columns}: {shown:?}");
+    }
+}
+
+#[test]
+fn a_session_is_chosen_and_nothing_else() {
+    let mut picker = picker(&TITLES, 100, 20).choosing(Some("stop"));
+    let shown = screen(&picker);
+    assert_eq!(shown[19], "Enter stop · / search · Esc leave");
+    for keys in ["o", "d", "d y", "n", "r", "a", "e", "i", "c", "?"] {
+        assert_eq!(press(&mut picker, keys), None, "{keys}");
+        assert_eq!(picker.mode, PickerMode::List, "{keys}");
+    }
+    press(&mut picker, "/ d o c s");
+    assert!(screen(&picker)[19].contains("Enter stop"));
+    let action = press(&mut picker, "enter");
+    assert_eq!(action, Some(PickerAction::Show(id(2))));
+    press(&mut picker, "esc");
+    assert_eq!(press(&mut picker, "q"), Some(PickerAction::Quit));
+}
+
+#[test]
+fn a_preview_is_made_again_when_its_session_has_changed() {
+    let mut picker = picker(&TITLES, 100, 20);
+    let wanted = picker.wants_preview().unwrap();
+    picker.set_preview(wanted.clone(), Vec::new());
+    // Another one has changed.
+    let mut rows = picker.rows.clone();
+    rows[1].version.0 += 1;
+    picker.set_rows(rows.clone());
+    assert_eq!(picker.wants_preview(), None);
+    rows[0].version.0 += 1;
+    picker.set_rows(rows);
+    assert_eq!(picker.wants_preview(), Some(wanted.clone()));
+    picker.set_preview(wanted.clone(), Vec::new());
+    assert_eq!(picker.wants_preview(), None);
+    picker.change(&id(0), |row| row.shown.title = "Another".to_owned());
+    assert_eq!(picker.wants_preview(), Some(wanted));
 }
 
 #[test]

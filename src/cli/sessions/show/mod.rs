@@ -4,7 +4,7 @@ pub(in crate::cli) mod painter;
 
 use crate::cli::exit::Failure;
 use crate::cli::sources;
-use crate::cli::term::{FAINT, Output, Pager, count, pager_stays, printable_json, wait_for_enter};
+use crate::cli::term::{FAINT, Output, Pager, count, pager_stays, printable_json, wait_for_key};
 use crate::cli::values::number;
 use rejoin::export::parts::{self, ConversationPart, NO_END, PartOptions};
 use rejoin::export::{self, Format, Options};
@@ -13,16 +13,16 @@ use rejoin::store::LogReader;
 use rejoin::sys::SessionId;
 
 use super::context::CommandContext;
-use super::id::find_readable;
+use super::id::{find_readable, given};
 use super::list::tool_title;
-use super::named::{SESSION, ShortIds};
+use super::named::{SESSION_OR_LIST, ShortIds};
 use painter::ConversationPainter;
 
 /// What to show.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
-    #[arg(value_name = "ID", help = SESSION)]
-    id: String,
+    #[arg(value_name = "ID", help = SESSION_OR_LIST)]
+    pub(in crate::cli) id: Option<String>,
     /// Only the last N turns.
     #[arg(long, value_name = "N", value_parser = number)]
     last: Option<usize>,
@@ -38,7 +38,7 @@ pub(in crate::cli) struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    pub(in crate::cli::sessions) sources: sources::Args,
+    pub(in crate::cli) sources: sources::Args,
 }
 
 pub(super) fn run(
@@ -46,7 +46,7 @@ pub(super) fn run(
     args: &Args,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let id = find_readable(context, &args.id)?;
+    let id = find_readable(context, given(args.id.as_ref())?)?;
     let mut reader = if args.all_branches {
         context.read_all(&id)?
     } else {
@@ -128,18 +128,22 @@ fn no_end(context: &CommandContext<'_>, id: &SessionId) -> String {
     }
 }
 
-/// Shows a whole conversation in a terminal until the user leaves it.
+/// Shows a whole conversation in a terminal until the user leaves it. False if the user leaves what is
+/// behind it, too.
 pub(super) fn stay(
     reader: &mut LogReader,
     end_notes: &EndNotes,
     output: &mut Output,
-) -> Result<(), Failure> {
-    if !page(reader, Options::default(), end_notes, true, output)? {
+) -> Result<bool, Failure> {
+    let paged = page(reader, Options::default(), end_notes, true, output)?;
+    if paged && pager_stays() {
+        return Ok(true);
+    }
+    if !paged {
         print(reader, Options::default(), end_notes, output)?;
         output.flush()?;
-        wait_for_enter()?;
     }
-    Ok(())
+    wait_for_key()
 }
 
 /// Shows a conversation through the pager. False if nothing is shown so.
@@ -156,11 +160,7 @@ fn page(
     let mut paged = Output::on(stdin, output.look().clone());
     print(reader, options, end_notes, &mut paged)?;
     paged.finish()?;
-    let shown = pager.wait();
-    if shown && stays && !pager_stays() {
-        wait_for_enter()?;
-    }
-    Ok(shown)
+    Ok(pager.wait())
 }
 
 fn print(
