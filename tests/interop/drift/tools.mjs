@@ -133,6 +133,7 @@ export const UNTRIED = {
   "kilo-code": ["Kilo Code", "it is an extension of an editor"],
   "kimi-cli": ["kimi-cli", "its package needs a newer Python than the watch has"],
   kiro: ["Kiro CLI", "it needs an account"],
+  omp: ["Oh My Pi", "its program needs Bun, which the watch does not have"],
   openhands: ["OpenHands", "its package needs a newer Python than the watch has"],
   "roo-code": ["Roo Code", "it is an extension of an editor"],
   vibe: ["Mistral Vibe", "its package needs a newer Python than the watch has"],

@@ -246,6 +246,7 @@ fn each_tool_goes_on_with_its_own_conversations() {
         "kilo",
         "kimi",
         "kiro-cli",
+        "omp",
         "opencode",
         "pi",
         "qwen",

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jsonc_parser::{ParseOptions, parse_to_serde_value};
@@ -24,16 +25,22 @@ pub(super) const DAY: i64 = 24 * 60 * 60 * 1000;
 #[derive(Debug)]
 pub(super) struct ToolDeletion {
     /// The rule for conversations in a project's folder; without one, that of the user's settings.
-    pub(super) rule: fn(&ToolFolders, Option<&Path>) -> DeletionRule,
+    pub(super) rule: fn(&ToolFolders, Option<&Path>, &mut SettingsFiles) -> DeletionRule,
     /// The rule for the conversation in a file of a project's folder, if another one counts for it.
-    pub(super) of_file: fn(&ToolFolders, Option<&Path>, &Path) -> Option<DeletionRule>,
+    pub(super) of_file:
+        fn(&ToolFolders, Option<&Path>, &Path, &mut SettingsFiles) -> Option<DeletionRule>,
     /// Whether the tool deletes everywhere by the rule of the project in which it is started: then the
     /// strictest one counts for all.
     pub(super) everywhere: bool,
 }
 
 /// Of tools that delete all conversations by the same rule.
-pub(super) fn no_rule_of_file(_: &ToolFolders, _: Option<&Path>, _: &Path) -> Option<DeletionRule> {
+pub(super) fn no_rule_of_file(
+    _: &ToolFolders,
+    _: Option<&Path>,
+    _: &Path,
+    _: &mut SettingsFiles,
+) -> Option<DeletionRule> {
     None
 }
 
@@ -98,7 +105,8 @@ impl Source {
     /// For how many days the tool keeps a conversation that does not change, by the user's settings; none
     /// if it deletes none by its age.
     pub fn days_kept(&self, places: &ToolFolders) -> Option<usize> {
-        let rule = (self.deletion.as_ref()?.rule)(places, None);
+        let mut settings = SettingsFiles::default();
+        let rule = (self.deletion.as_ref()?.rule)(places, None, &mut settings);
         usize::try_from(rule.age? / DAY).ok()
     }
 }
@@ -123,14 +131,15 @@ fn deleted_by<'a>(
     files: &'a [ConversationFile],
     then: i64,
 ) -> Vec<&'a ConversationFile> {
+    let mut settings = SettingsFiles::default();
+    let users = (deletion.rule)(places, None, &mut settings);
     let projects: BTreeSet<&str> = files.iter().map(|file| file.cwd.as_str()).collect();
     let folder_of = |project| Some(Path::new(project)).filter(|folder| folder.is_absolute());
     let rules = projects.into_iter().map(|project| {
-        let rule = (deletion.rule)(places, folder_of(project));
+        let rule = (deletion.rule)(places, folder_of(project), &mut settings);
         (project, rule)
     });
     let rules: HashMap<&str, DeletionRule> = rules.collect();
-    let users = (deletion.rule)(places, None);
     let strictest = rules.values().chain([&users]).filter_map(|rule| rule.age);
     let strictest = strictest.min().filter(|_| deletion.everywhere);
     // The conversations that were changed last come first.
@@ -140,8 +149,9 @@ fn deleted_by<'a>(
         let before = newer.entry(Path::new(&file.path).parent()).or_default();
         *before += 1;
         let is_old = |age| file.changed.saturating_add(age) < then;
-        let by_age = || {
-            let own = (deletion.of_file)(places, folder_of(&file.cwd), Path::new(&file.path));
+        let mut by_age = || {
+            let project = folder_of(&file.cwd);
+            let own = (deletion.of_file)(places, project, Path::new(&file.path), &mut settings);
             own.is_none_or(|own| own.age.is_some_and(is_old))
         };
         let by_number = rule.most.is_some_and(|most| *before > most);
@@ -149,6 +159,41 @@ fn deleted_by<'a>(
         file.is_only && (by_number || strictest.or(rule.age).is_some_and(is_old) && by_age())
     });
     is_deleted.collect()
+}
+
+/// Files with settings, each of which is read once: those of the user count for each project.
+#[derive(Debug, Default)]
+pub(super) struct SettingsFiles(HashMap<PathBuf, SettingsText>);
+
+/// The text of a file with settings.
+#[derive(Clone, Debug)]
+enum SettingsText {
+    Read(Arc<str>),
+    /// There is no such file, or nothing in it.
+    Missing,
+    /// There is one, which cannot be read.
+    Unreadable,
+}
+
+impl SettingsFiles {
+    fn read(&mut self, path: PathBuf) -> SettingsText {
+        let read = self.0.entry(path);
+        let read = read.or_insert_with_key(|path| match fs::read_to_string(path) {
+            Ok(text) if text.trim().is_empty() => SettingsText::Missing,
+            Ok(text) => SettingsText::Read(text.into()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => SettingsText::Missing,
+            Err(_) => SettingsText::Unreadable,
+        });
+        read.clone()
+    }
+
+    /// The text of a file, if it can be read.
+    pub(super) fn text(&mut self, path: PathBuf) -> Option<Arc<str>> {
+        match self.read(path) {
+            SettingsText::Read(text) => Some(text),
+            SettingsText::Missing | SettingsText::Unreadable => None,
+        }
+    }
 }
 
 /// The settings of a tool in files of JSON, in which comments may be.
@@ -160,13 +205,17 @@ pub(super) struct ToolSettings {
 
 impl ToolSettings {
     /// Reads these files, the most important first.
-    pub(super) fn read(paths: impl IntoIterator<Item = PathBuf>) -> Self {
-        let texts = paths.into_iter().map(fs::read_to_string);
+    pub(super) fn read(
+        files: &mut SettingsFiles,
+        paths: impl IntoIterator<Item = PathBuf>,
+    ) -> Self {
+        let texts = paths.into_iter().map(|path| files.read(path));
         let layers = texts.filter_map(|text| match text {
-            Ok(text) if text.trim().is_empty() => None,
-            Ok(text) => Some(parse_to_serde_value(&text, &ParseOptions::default()).ok()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            Err(_) => Some(None),
+            SettingsText::Read(text) => {
+                Some(parse_to_serde_value(&text, &ParseOptions::default()).ok())
+            }
+            SettingsText::Missing => None,
+            SettingsText::Unreadable => Some(None),
         });
         Self {
             layers: layers.collect(),
@@ -223,7 +272,7 @@ mod tests {
     }
 
     fn number(everywhere: bool, files: &[ConversationFile]) -> usize {
-        let rule = |_: &ToolFolders, project: Option<&Path>| match project {
+        let rule = |_: &ToolFolders, project: Option<&Path>, _: &mut SettingsFiles| match project {
             Some(project) if project.ends_with("short") => DeletionRule {
                 age: Some(5 * DAY),
                 most: None,
@@ -237,7 +286,7 @@ mod tests {
                 most: None,
             },
         };
-        let of_file = |_: &ToolFolders, _: Option<&Path>, path: &Path| {
+        let of_file = |_: &ToolFolders, _: Option<&Path>, path: &Path, _: &mut SettingsFiles| {
             path.ends_with("own").then(DeletionRule::default)
         };
         let deletion = ToolDeletion {

@@ -17,7 +17,7 @@ use crate::sys::Timestamp;
 use super::content::{as_text, text};
 use super::conversation::ToolConversation;
 use super::damage::DamagedPlace;
-use super::deletion::{DeletionRule, toml_integer};
+use super::deletion::{DeletionRule, SettingsFiles, toml_integer};
 use super::subagents::SourceSubagent;
 use super::updates::UpdateReader;
 use super::usage::{Spent, number};
@@ -36,7 +36,11 @@ pub(super) fn root(places: &ToolFolders) -> PathBuf {
 const DAYS: i64 = 30;
 
 /// Files of sessions are deleted by their times, after `cleanup_ttl_days` of `[storage]`.
-pub(super) fn deletion_rule(places: &ToolFolders) -> DeletionRule {
+pub(super) fn deletion_rule(
+    places: &ToolFolders,
+    _: Option<&Path>,
+    files: &mut SettingsFiles,
+) -> DeletionRule {
     let own = own(places);
     let of_system = |name| places.of_system(["etc/grok", "etc/grok", ""], name);
     let layers = [
@@ -49,7 +53,7 @@ pub(super) fn deletion_rule(places: &ToolFolders) -> DeletionRule {
     let mut texts = layers
         .into_iter()
         .flatten()
-        .filter_map(|path| std::fs::read_to_string(path).ok());
+        .filter_map(|path| files.text(path));
     let days = texts.find_map(|text| toml_integer(&text, "storage", "cleanup_ttl_days"));
     let days = days.filter(|days| *days > 0).unwrap_or(DAYS);
     DeletionRule::after_days(Some(days))

@@ -1,7 +1,7 @@
 //! Prompts that are left of conversations whose files are gone: some tools keep the user's prompts in a
 //! history of their own, which they do not delete with the conversations.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 
 use serde_json::Value;
@@ -64,9 +64,12 @@ pub fn gone(
         // What cannot be looked for may be there.
         return Ok(Vec::new());
     }
+    let lengths: BTreeSet<usize> = prompts.keys().map(String::len).collect();
     for there in found.found {
         let name = there.path.file_name().unwrap_or_default().to_string_lossy();
-        prompts.retain(|id, _| !name.contains(id.as_str()));
+        for id in parts_of_lengths(&name, &lengths) {
+            prompts.remove(id);
+        }
     }
     let deleted = store.trashed()?.into_iter().map(|trashed| trashed.id);
     let deleted: HashSet<SessionId> = deleted.collect();
@@ -78,6 +81,17 @@ pub fn gone(
         }
     }
     Ok(gone)
+}
+
+/// The parts of a name that have one of these lengths, in bytes.
+fn parts_of_lengths<'a>(
+    name: &'a str,
+    lengths: &'a BTreeSet<usize>,
+) -> impl Iterator<Item = &'a str> {
+    lengths.range(..=name.len()).flat_map(move |len| {
+        let starts = 0..=name.len() - len;
+        starts.filter_map(move |start| name.get(start..start + len))
+    })
 }
 
 /// Whether the store has a conversation, or the user has deleted it there.

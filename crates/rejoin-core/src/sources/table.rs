@@ -17,13 +17,20 @@ const TASKS: FileReader = FileReader {
     ..FileReader::new(cline_tasks::is_conversation, cline_tasks::read)
 };
 
+/// The reader of sessions of pi, whose subagents are further down.
+const PI: FileReader = FileReader {
+    others: |found, bytes, _| Some(pi::others(found, bytes)),
+    depth: 1,
+    ..FileReader::new(pi::is_conversation, pi::read)
+};
+
 /// The other files of a conversation whose words are put together from parts.
 fn of_parts(_: &FoundConversation, _: &[u8], _: bool) -> Option<Vec<PathBuf>> {
     None
 }
 
 /// All of them, in the order of their names.
-pub static SOURCES: [Source; 26] = [
+pub static SOURCES: [Source; 27] = [
     Source {
         name: "amp",
         agent: "Amp",
@@ -199,7 +206,7 @@ pub static SOURCES: [Source; 26] = [
             ..FileReader::new(grok::is_conversation, grok::read)
         }),
         deletion: Some(ToolDeletion {
-            rule: |places, _| grok::deletion_rule(places),
+            rule: grok::deletion_rule,
             of_file: no_rule_of_file,
             everywhere: true,
         }),
@@ -279,6 +286,15 @@ pub static SOURCES: [Source; 26] = [
         prompts: None,
     },
     Source {
+        name: "omp",
+        agent: "oh-my-pi",
+        variables: &[],
+        roots: pi::omp_roots,
+        reader: SourceReader::Files(PI),
+        deletion: None,
+        prompts: None,
+    },
+    Source {
         name: "opencode",
         agent: "OpenCode",
         variables: &["OPENCODE_DB", "XDG_DATA_HOME"],
@@ -309,7 +325,7 @@ pub static SOURCES: [Source; 26] = [
         agent: "pi-acp",
         variables: &["PI_CODING_AGENT_DIR"],
         roots: |places| vec![pi::root(places)],
-        reader: SourceReader::Files(FileReader::new(pi::is_conversation, pi::read)),
+        reader: SourceReader::Files(PI),
         deletion: None,
         prompts: None,
     },

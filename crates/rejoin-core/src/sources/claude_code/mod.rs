@@ -14,7 +14,7 @@ use crate::json;
 use crate::sys::Timestamp;
 
 use super::conversation::{ConversationBuilder, ToolConversation};
-use super::deletion::{DeletionRule, ToolSettings};
+use super::deletion::{DeletionRule, SettingsFiles, ToolSettings};
 use super::prompts::HistoryPrompt;
 use super::{FoundConversation, ToolFolders, Wanted, branch, has_any, has_extension, lines};
 
@@ -36,9 +36,13 @@ const DESKTOP_DAYS_KEPT: &str = "/desktopSessionCleanupPeriodDays";
 
 /// Sessions are deleted by the time of their files, after `cleanupPeriodDays`, in all projects at once.
 /// A number that is not valid, or settings that cannot be read, keep it from deleting anything.
-pub(super) fn deletion_rule(places: &ToolFolders, project: Option<&Path>) -> DeletionRule {
-    let managed = ToolSettings::read(managed_settings(places));
-    let settings = settings(places, project);
+pub(super) fn deletion_rule(
+    places: &ToolFolders,
+    project: Option<&Path>,
+    files: &mut SettingsFiles,
+) -> DeletionRule {
+    let managed = ToolSettings::read(files, managed_settings(places));
+    let settings = settings(places, project, files);
     let days = match (managed.value(DAYS_KEPT), settings.value(DAYS_KEPT)) {
         (Some(days), _) => days.as_i64(),
         _ if managed.are_broken() || settings.are_broken() => None,
@@ -55,20 +59,21 @@ pub(super) fn deletion_rule_of_file(
     places: &ToolFolders,
     project: Option<&Path>,
     file: &Path,
+    files: &mut SettingsFiles,
 ) -> Option<DeletionRule> {
-    let managed = ToolSettings::read(managed_settings(places));
+    let managed = ToolSettings::read(files, managed_settings(places));
     let is_released = file.with_extension("desktop-released.json").exists();
     if managed.value(DAYS_KEPT).is_some() || is_released || !is_of_desktop(file) {
         return None;
     }
     let own = managed.value(DESKTOP_DAYS_KEPT).cloned();
     let own = own.or_else(|| {
-        let settings = settings(places, project);
+        let settings = settings(places, project, files);
         settings.value(DESKTOP_DAYS_KEPT).cloned()
     });
     let days = own.and_then(|days| days.as_i64()).filter(|days| *days > 0);
     let own = DeletionRule::after_days(days);
-    let usual = deletion_rule(places, project);
+    let usual = deletion_rule(places, project, files);
     Some(DeletionRule {
         age: own.age.and_then(|own| Some(own.max(usual.age?))),
         ..own
@@ -76,13 +81,17 @@ pub(super) fn deletion_rule_of_file(
 }
 
 /// The settings of the project and of the user.
-fn settings(places: &ToolFolders, project: Option<&Path>) -> ToolSettings {
+fn settings(
+    places: &ToolFolders,
+    project: Option<&Path>,
+    files: &mut SettingsFiles,
+) -> ToolSettings {
     let of_project = project.map(|project| {
         let names = ["settings.local.json", "settings.json"];
         names.map(|name| project.join(".claude").join(name))
     });
     let users = own(places).join("settings.json");
-    ToolSettings::read(of_project.into_iter().flatten().chain([users]))
+    ToolSettings::read(files, of_project.into_iter().flatten().chain([users]))
 }
 
 /// How records name the desktop program, and its Cowork.

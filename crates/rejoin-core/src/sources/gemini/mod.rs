@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::conversation::{ConversationBuilder, ToolConversation};
 use super::damage::{self, DamagedPlace};
-use super::deletion::{DAY, DeletionRule, ToolSettings};
+use super::deletion::{DAY, DeletionRule, SettingsFiles, ToolSettings};
 use super::subagents::SourceSubagent;
 use super::{FoundConversation, ToolFolders, Wanted, has_any, has_extension, lines};
 
@@ -33,7 +33,11 @@ pub(super) const SYSTEM_DEFAULTS: &str = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH";
 /// Sessions of a project are deleted by `general.sessionRetention` when it is started there: by their age,
 /// 30 days unless settings say otherwise, and by their number. The settings of a project count as if the
 /// user trusted its folder.
-pub(super) fn deletion_rule(places: &ToolFolders, project: Option<&Path>) -> DeletionRule {
+pub(super) fn deletion_rule(
+    places: &ToolFolders,
+    project: Option<&Path>,
+    files: &mut SettingsFiles,
+) -> DeletionRule {
     let system = |variable: &str, name: &str| {
         let named = places.variables.get(variable).cloned();
         named.or_else(|| {
@@ -52,7 +56,7 @@ pub(super) fn deletion_rule(places: &ToolFolders, project: Option<&Path>) -> Del
         Some(own(places).join(name)),
         system(SYSTEM_DEFAULTS, "system-defaults.json"),
     ];
-    let settings = ToolSettings::read(layers.into_iter().flatten());
+    let settings = ToolSettings::read(files, layers.into_iter().flatten());
     let value = |key: &str| settings.value(&format!("/general/sessionRetention/{key}"));
     if settings.are_broken() || value("enabled").is_some_and(|enabled| *enabled != true) {
         return DeletionRule::default();

@@ -1,9 +1,16 @@
-//! pi: one file of JSON lines for each session, `sessions/FOLDER/TIME_ID.jsonl`. Entries of newer
+//! pi and Oh My Pi: one file of JSON lines for each session, `sessions/FOLDER/TIME_ID.jsonl`. Entries of newer
 //! versions name their parents; the conversation is what leads to the last one.
 
+mod agents;
+
+pub(super) use agents::others;
+
 use std::collections::{HashMap, HashSet};
+use std::fs;
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
 use crate::sys::Timestamp;
@@ -21,6 +28,16 @@ pub(super) fn root(places: &ToolFolders) -> PathBuf {
         .join("sessions")
 }
 
+/// `agent/sessions` in `~/.omp` and in each profile there.
+pub(super) fn omp_roots(places: &ToolFolders) -> Vec<PathBuf> {
+    let own = places.home.join(".omp");
+    let profiles = fs::read_dir(own.join("profiles")).into_iter().flatten();
+    let mut profiles: Vec<PathBuf> = profiles.flatten().map(|entry| entry.path()).collect();
+    profiles.sort();
+    let all = std::iter::once(own).chain(profiles);
+    all.map(|folder| folder.join("agent/sessions")).collect()
+}
+
 /// `FOLDER/TIME_ID.jsonl`.
 pub(super) fn is_conversation(path: &Path) -> bool {
     let [_, name] = super::parts(path)[..] else {
@@ -29,21 +46,24 @@ pub(super) fn is_conversation(path: &Path) -> bool {
     has_extension(name, &["jsonl"])
 }
 
-pub(super) fn read(_: &FoundConversation, bytes: &[u8], _: Wanted<'_>) -> ToolConversation {
+pub(super) fn read(
+    found: &FoundConversation,
+    bytes: &[u8],
+    wanted: Wanted<'_>,
+) -> ToolConversation {
     let lines = lines::objects(bytes);
     let head = lines
         .objects
         .iter()
         .find(|entry| entry["type"] == "session");
     let head = |name| Some(head?[name].as_str()?.to_owned());
-    let shown = branch(&lines.objects);
-    let mut reader = PiReader::default();
-    reader.builder.folder(head("cwd").as_deref());
-    for entry in &lines.objects {
-        let id = entry["id"].as_str();
-        if id.is_none_or(|id| shown.contains(id)) {
-            reader.entry(entry);
-        }
+    let mut builder = ConversationBuilder::default();
+    builder.folder(head("cwd").as_deref());
+    builder.title(&head("title").unwrap_or_default());
+    let mut reader = PiReader::new(found, builder);
+    reader.branch(&lines.objects, |_| true);
+    if let Some(wanted) = wanted {
+        wanted.extend(agents::read(found, &lines.objects));
     }
     let conversation = reader.builder.finish(head("id"), head("cwd"));
     conversation.damaged(lines.damage)
@@ -71,13 +91,34 @@ fn branch(entries: &[Value]) -> HashSet<&str> {
     shown
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct PiReader {
     builder: ConversationBuilder,
     calls: CallsById,
+    /// The folder with the images of Oh My Pi.
+    blobs: PathBuf,
 }
 
 impl PiReader {
+    fn new(found: &FoundConversation, builder: ConversationBuilder) -> Self {
+        Self {
+            builder,
+            calls: CallsById::default(),
+            blobs: found.root.with_file_name("blobs"),
+        }
+    }
+
+    /// Reads the entries that lead to the last one and are wanted.
+    fn branch(&mut self, entries: &[Value], is_wanted: impl Fn(&str) -> bool) {
+        let shown = branch(entries);
+        for entry in entries {
+            let id = entry["id"].as_str();
+            if id.is_none_or(|id| shown.contains(id) && is_wanted(id)) {
+                self.entry(entry);
+            }
+        }
+    }
+
     fn entry(&mut self, entry: &Value) {
         let at = self.builder.time(entry["timestamp"].as_str());
         let id = entry["id"].as_str();
@@ -87,8 +128,10 @@ impl PiReader {
                 self.builder.thought(at, id, &as_text(&entry["summary"]));
             }
             Some("session_info") => self.builder.title(&as_text(&entry["name"])),
+            Some("title" | "title_change") => self.builder.title(&as_text(&entry["title"])),
+            Some("model_usage") => self.spent(id, &entry["usage"]),
             Some("custom_message") if entry["display"] == true => {
-                for block in blocks(&entry["content"]) {
+                for block in self.blocks(&entry["content"]) {
                     self.builder.agent(at, id, block);
                 }
             }
@@ -98,7 +141,14 @@ impl PiReader {
                 | "thinking_level_change"
                 | "label"
                 | "custom"
-                | "custom_message",
+                | "custom_message"
+                | "archive"
+                | "credential_pin"
+                | "mode_change"
+                | "reset_boundary"
+                | "service_tier_change"
+                | "session_init"
+                | "ttsr_injection",
             ) => {}
             kind => self.builder.unknown(kind),
         }
@@ -106,11 +156,14 @@ impl PiReader {
 
     fn message(&mut self, at: Timestamp, id: Option<&str>, message: &Value) {
         match message["role"].as_str() {
-            Some("user") => self.builder.user(at, id, blocks(&message["content"])),
+            Some("user") => {
+                let blocks = self.blocks(&message["content"]);
+                self.builder.user(at, id, blocks);
+            }
             Some("assistant") => self.assistant(at, id, message),
             Some("toolResult") => {
                 let call = message["toolCallId"].as_str().unwrap_or_default();
-                let blocks = blocks(&message["content"]);
+                let blocks = self.blocks(&message["content"]);
                 let texts = blocks.iter().filter_map(|block| block["text"].as_str());
                 let output = texts.collect::<Vec<_>>().join("\n");
                 let ok = message["isError"] != true;
@@ -128,7 +181,7 @@ impl PiReader {
                 }
             }
             Some("custom") if message["display"] == true => {
-                for block in blocks(&message["content"]) {
+                for block in self.blocks(&message["content"]) {
                     self.builder.agent(at, id, block);
                 }
             }
@@ -143,16 +196,7 @@ impl PiReader {
 
     fn assistant(&mut self, at: Timestamp, id: Option<&str>, message: &Value) {
         self.builder.state(&Value::Null, &message["model"]);
-        let usage = &message["usage"];
-        let spent = Spent {
-            input: number(&usage["input"]),
-            output: number(&usage["output"]),
-            cached_read: number(&usage["cacheRead"]),
-            cached_write: number(&usage["cacheWrite"]),
-            thought: 0,
-            cost: usage["cost"]["total"].as_f64().unwrap_or(0.0),
-        };
-        self.builder.spent(id, spent);
+        self.spent(id, &message["usage"]);
         for block in message["content"].as_array().into_iter().flatten() {
             match block["type"].as_str() {
                 Some("thinking") => {
@@ -165,11 +209,15 @@ impl PiReader {
                         continue;
                     };
                     let input = block["arguments"].clone();
+                    // Of calls that start subagents.
+                    let tasks = [&input["task"], &input["tasks"][0]["description"]];
+                    let task = tasks.into_iter().find_map(Value::as_str).map(str::to_owned);
+                    let builder = &mut self.builder;
                     self.calls
-                        .begin(&mut self.builder, at, call, name, input, None);
+                        .begin(builder, at, call, name, input, task.as_deref());
                 }
                 _ => {
-                    for block in blocks(&Value::Array(vec![block.clone()])) {
+                    for block in self.blocks(&Value::Array(vec![block.clone()])) {
                         self.builder.agent(at, id, block);
                     }
                 }
@@ -184,21 +232,44 @@ impl PiReader {
             _ => {}
         }
     }
-}
 
-/// The blocks of a message: a text, or texts and images.
-fn blocks(content: &Value) -> Vec<Value> {
-    if let Some(said) = content.as_str() {
-        return vec![text(said)];
+    /// Notes what a message has cost.
+    fn spent(&mut self, id: Option<&str>, usage: &Value) {
+        let spent = Spent {
+            input: number(&usage["input"]),
+            output: number(&usage["output"]),
+            cached_read: number(&usage["cacheRead"]),
+            cached_write: number(&usage["cacheWrite"]),
+            thought: 0,
+            cost: usage["cost"]["total"].as_f64().unwrap_or(0.0),
+        };
+        self.builder.spent(id, spent);
     }
-    let blocks = content.as_array().into_iter().flatten();
-    let blocks = blocks.filter_map(|block| match block["type"].as_str()? {
-        "text" => Some(text(block["text"].as_str()?)),
-        "image" => Some(content::image(
-            block["mimeType"].as_str()?,
-            block["data"].as_str()?,
-        )),
-        _ => None,
-    });
-    blocks.collect()
+
+    /// The blocks of a message: a text, or texts and images.
+    fn blocks(&self, content: &Value) -> Vec<Value> {
+        if let Some(said) = content.as_str() {
+            return vec![text(said)];
+        }
+        let blocks = content.as_array().into_iter().flatten();
+        let blocks = blocks.filter_map(|block| match block["type"].as_str()? {
+            "text" => Some(text(block["text"].as_str()?)),
+            "image" => Some(self.image(block["mimeType"].as_str()?, block["data"].as_str()?)),
+            _ => None,
+        });
+        blocks.collect()
+    }
+
+    /// An image. Oh My Pi has larger ones in files that are named by their content.
+    fn image(&self, mime_type: &str, data: &str) -> Value {
+        let Some(name) = data.strip_prefix("blob:sha256:") else {
+            return content::image(mime_type, data);
+        };
+        let is_name = name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let read = || super::bytes(&self.blobs.join(name)).ok();
+        match is_name.then(read).flatten() {
+            Some(bytes) => content::image(mime_type, &BASE64_STANDARD.encode(bytes)),
+            None => text(&format!("[image {name}]")),
+        }
+    }
 }
