@@ -213,3 +213,46 @@ fn the_sums_of_goose_are_those_of_the_last_turn() {
     let spent = json!({ "inputTokens": 300, "outputTokens": 40, "totalTokens": 340 });
     assert_eq!(usage, [None, Some(&spent)]);
 }
+
+#[test]
+fn each_request_of_goose_counts_in_its_turn() {
+    let found = ends_in("goose", ".local/share/goose/sessions/sessions.db", |file| {
+        let made = Connection::open(file).unwrap().execute_batch(
+            r"CREATE TABLE sessions (id, working_dir, updated_at, total_tokens, archived_at,
+                accumulated_input_tokens, accumulated_output_tokens, accumulated_total_tokens,
+                accumulated_cache_read_tokens, accumulated_cache_write_tokens, accumulated_cost);
+            CREATE TABLE messages (id INTEGER PRIMARY KEY, session_id, role, content_json,
+                created_timestamp, tokens);
+            CREATE TABLE usage_ledger (id INTEGER PRIMARY KEY, session_id, created_timestamp, model,
+                input_tokens, output_tokens, total_tokens, cache_read_tokens, cache_write_tokens, cost);
+            INSERT INTO sessions VALUES ('20260401_1', '/w', '2026-04-01 10:00:00', 30, NULL,
+                1000, 100, 1100, 300, 0, 1.5);
+            INSERT INTO messages (session_id, role, content_json, created_timestamp)
+                SELECT '20260401_1', role, json_array(json_object('type', 'text', 'text', 'Hello')), at
+                FROM (SELECT 'user' AS role, 1775037601 AS at UNION ALL SELECT 'assistant', 1775037603
+                    UNION ALL SELECT 'user', 1775037609000 UNION ALL SELECT 'assistant', 1775037612);
+            INSERT INTO usage_ledger VALUES (1, '20260401_1', 1775037602, 'm-1', 200, 10, 210, 50, 0, 0.25),
+                (2, '20260401_1', 1775037603, 'm-1', 300, 20, 320, 250, 0, 0.25),
+                (3, '20260401_1', 1775037612, 'm-2', 400, 30, 430, 0, 0, 0.5),
+                (4, 'another', 1775037612, 'm-3', 7, 7, 14, 0, 0, 7.0);",
+        );
+        made.unwrap();
+    });
+    let usage = |input: u64, output: u64, cached: u64| {
+        let mut usage = json!({ "inputTokens": input, "outputTokens": output,
+            "totalTokens": input + output + cached });
+        if cached > 0 {
+            usage["cachedReadTokens"] = cached.into();
+        }
+        usage
+    };
+    let all: Vec<_> = found.iter().map(|end| &end["usage"]).collect();
+    // What was spent before there was a ledger counts in the last turn.
+    assert_eq!(all, [&usage(200, 30, 300), &usage(500, 70, 0)]);
+    let about = |of: &Value| {
+        let about = &of["_meta"]["rejoin"];
+        (about["cost"]["amount"].as_f64(), about["model"].clone())
+    };
+    let expected = [(Some(0.5), json!("m-1")), (Some(1.5), json!("m-2"))];
+    assert_eq!(found.iter().map(about).collect::<Vec<_>>(), expected);
+}

@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 use serde_json::Value;
 
 use crate::sys::Timestamp;
@@ -66,8 +66,14 @@ fn find_files(
         let path = file?.path();
         let stem = path.file_stem().and_then(|stem| stem.to_str());
         let is_new = stem.is_some_and(|stem| !known.contains(stem));
-        let file = fs::metadata(&path)?;
-        if is_new && has_extension(&path, &["jsonl"]) && file.is_file() {
+        if !is_new || !has_extension(&path, &["jsonl"]) {
+            continue;
+        }
+        // A link may lead nowhere.
+        let Ok(file) = fs::metadata(&path) else {
+            continue;
+        };
+        if file.is_file() {
             found.push(FoundConversation {
                 root: root.to_owned(),
                 path,
@@ -111,25 +117,18 @@ pub(super) fn read(found: &FoundConversation, limit: i64) -> io::Result<ToolConv
 
 fn of(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<ToolConversation> {
     let sessions = "SELECT * FROM sessions WHERE id = ?";
-    let (cwd, names, model, used, spent) = database.query_row(sessions, params![id], |row| {
-        let names = ["name", "description"].map(|name| column(row, name));
-        let model = column(row, "model_config_json");
-        let used: Option<i64> = row.get("total_tokens").ok();
-        let number = |name: &str| {
-            row.get(name)
-                .ok()
-                .and_then(|number: i64| u64::try_from(number).ok())
-        };
-        let spent = Spent {
-            input: number("accumulated_input_tokens").unwrap_or(0),
-            output: number("accumulated_output_tokens").unwrap_or(0),
-            ..Spent::default()
-        };
-        Ok((column(row, "working_dir"), names, model, used, spent))
-    })?;
+    let (cwd, names, model, used, is_archived) =
+        database.query_row(sessions, params![id], |row| {
+            let names = ["name", "description"].map(|name| column(row, name));
+            let model = column(row, "model_config_json");
+            let used: Option<i64> = row.get("total_tokens").ok();
+            let is_archived = column(row, "archived_at").is_some();
+            Ok((column(row, "working_dir"), names, model, used, is_archived))
+        })?;
     let mut reader = GooseReader::of(database, id, limit, cwd.as_deref())?;
-    // Goose knows only the sums of a session: they are those of its last turn.
-    reader.builder.spent(None, spent);
+    if is_archived {
+        reader.builder.archive();
+    }
     for name in names.into_iter().rev().flatten() {
         reader.builder.title(&name);
     }
@@ -198,7 +197,10 @@ impl GooseReader {
     ) -> rusqlite::Result<Self> {
         let mut reader = Self::default();
         reader.builder.folder(cwd);
-        let messages = "SELECT * FROM messages WHERE session_id = ? ORDER BY id LIMIT ?";
+        let mut requests = SpentByRequest::of(database, id, limit);
+        // Two messages may have been written in another order than that of their times.
+        let messages = "SELECT *, iif(created_timestamp > 100000000000, created_timestamp / 1000, created_timestamp) AS seconds
+             FROM messages WHERE session_id = ? ORDER BY seconds, id LIMIT ?";
         let mut query = database.prepare(messages)?;
         let mut rows = query.query(params![id, limit])?;
         let mut number = 0;
@@ -214,11 +216,15 @@ impl GooseReader {
             }
             let metadata = column(row, "metadata_json").unwrap_or_default();
             let metadata = serde_json::from_str(&metadata).unwrap_or_default();
-            let created: Option<i64> = row.get("created_timestamp").ok();
+            let created: Option<i64> = row.get("seconds").ok();
             let role = column(row, "role").unwrap_or_default();
             let id = column(row, "message_id");
+            if role == "user" {
+                requests.note_before(created, &mut reader.builder);
+            }
             reader.message(created, id.as_deref(), &role, &content, &metadata);
         }
+        requests.note_rest(&mut reader.builder);
         Ok(reader)
     }
 
@@ -312,6 +318,98 @@ impl GooseReader {
         let images = images.filter_map(|part| block(part));
         let builder = &mut self.builder;
         self.calls.end(builder, at, id, ok, &output.into(), images);
+    }
+}
+
+/// What the requests of a session have cost, which Goose has recorded since version 15 of its database.
+/// What earlier ones have cost is known as a sum, which counts in the last turn.
+#[derive(Debug, Default)]
+struct SpentByRequest {
+    /// Of each its number, its time in seconds, its model and its cost, the last one first.
+    requests: Vec<(i64, i64, Option<String>, Spent)>,
+    rest: Spent,
+}
+
+impl SpentByRequest {
+    /// The requests of this session; none if only its beginning is read.
+    fn of(database: &Connection, id: &str, limit: i64) -> Self {
+        if limit >= 0 {
+            return Self::default();
+        }
+        let query = "SELECT * FROM usage_ledger WHERE session_id = ? ORDER BY id DESC";
+        let requests = database.prepare(query).and_then(|mut query| {
+            let rows = query.query_map([id], |row| {
+                let spent = spent_in(row, "");
+                Ok((
+                    row.get("id")?,
+                    row.get("created_timestamp")?,
+                    column(row, "model"),
+                    spent,
+                ))
+            })?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()
+        });
+        let requests = requests.unwrap_or_default();
+        let sums = "SELECT * FROM sessions WHERE id = ?";
+        let sum = database.query_row(sums, [id], |row| Ok(spent_in(row, "accumulated_")));
+        let mut known = Spent::default();
+        for (.., spent) in &requests {
+            known.add(spent);
+        }
+        let sum = sum.unwrap_or_default();
+        let rest = Spent {
+            input: sum.input.saturating_sub(known.input),
+            output: sum.output.saturating_sub(known.output),
+            cached_read: sum.cached_read.saturating_sub(known.cached_read),
+            cached_write: sum.cached_write.saturating_sub(known.cached_write),
+            thought: 0,
+            cost: (sum.cost - known.cost).max(0.0),
+        };
+        Self { requests, rest }
+    }
+
+    /// Notes those that were made before this time; all without a time.
+    fn note_before(&mut self, time: Option<i64>, builder: &mut ConversationBuilder) {
+        let is_before = |at: i64| time.is_none_or(|time| at < time);
+        while let Some((number, _, model, spent)) =
+            self.requests.pop_if(|(_, at, ..)| is_before(*at))
+        {
+            builder.state(&Value::Null, &model.map_or(Value::Null, Value::from));
+            builder.spent(Some(&format!("request-{number}")), spent);
+        }
+    }
+
+    /// Notes the others, and what is known as a sum.
+    fn note_rest(mut self, builder: &mut ConversationBuilder) {
+        self.note_before(None, builder);
+        builder.spent(Some("rest"), self.rest);
+    }
+}
+
+/// The cost in the columns of a row whose names have this beginning.
+fn spent_in(row: &Row<'_>, start: &str) -> Spent {
+    let number = |name: &str| {
+        let number: Option<i64> = row.get(format!("{start}{name}").as_str()).ok();
+        number
+            .and_then(|number| u64::try_from(number).ok())
+            .unwrap_or(0)
+    };
+    let (input, output) = (number("input_tokens"), number("output_tokens"));
+    let (cached_read, cached_write) = (number("cache_read_tokens"), number("cache_write_tokens"));
+    // Most providers count what they have cached as input, too, which the sum shows.
+    let cached = cached_read.saturating_add(cached_write);
+    let has_cached = number("total_tokens") <= input.saturating_add(output);
+    Spent {
+        input: if has_cached {
+            input.saturating_sub(cached)
+        } else {
+            input
+        },
+        output,
+        cached_read,
+        cached_write,
+        thought: 0,
+        cost: row.get(format!("{start}cost").as_str()).unwrap_or(0.0),
     }
 }
 

@@ -1,5 +1,6 @@
-//! The database in which Codex keeps what it knows of its threads: the names that they were given, and
-//! which of them are archived. Each generation of it has a file of its own, `state_N.sqlite`.
+//! What Codex keeps of its threads beside their rollouts: the names that they were given, and which of them
+//! are archived. It is in a database, each generation of which has a file of its own, `state_N.sqlite`;
+//! earlier versions wrote the names to `session_index.jsonl`.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,9 +11,10 @@ use std::time::SystemTime;
 use rusqlite::Row;
 
 use crate::sources::database::{self, column};
+use crate::sources::{bytes, lines};
 use crate::sys::lock;
 
-/// A thread in the database.
+/// A thread as Codex knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ThreadState {
     /// The name that the user or the program has given to it.
@@ -20,65 +22,118 @@ pub(super) struct ThreadState {
     pub(super) is_archived: bool,
 }
 
-/// The threads of a database, by their ids.
+/// Threads by their ids.
 type Threads = HashMap<String, ThreadState>;
 
-/// The sizes and times of the files of a database.
-type DatabaseFiles = Vec<(PathBuf, u64, SystemTime)>;
+/// The sizes and times of files.
+type FileStates = Vec<(PathBuf, u64, SystemTime)>;
 
-/// The threads that were read last: all conversations of a list need them.
-static LAST: LazyLock<Mutex<(DatabaseFiles, Arc<Threads>)>> = LazyLock::new(Mutex::default);
-
-/// The threads in the database of this folder; empty if no database can be read.
-pub(super) fn of(root: &Path) -> Arc<Threads> {
-    let Some(path) = newest(root) else {
-        return Arc::default();
-    };
-    let files = files(&path);
-    let mut last = lock(&LAST);
-    if last.0 != files {
-        let threads = read(&path).unwrap_or_else(|error| {
-            let path = path.display();
-            tracing::debug!(%path, %error, "cannot read the names of threads");
-            Threads::new()
-        });
-        *last = (files, Arc::new(threads));
-    }
-    last.1.clone()
+/// The threads that were read last, which all conversations of a list need.
+#[derive(Debug, Default)]
+struct LastThreads {
+    /// The folders with databases, which change when there is one of another generation.
+    folders: FileStates,
+    database: Option<PathBuf>,
+    /// The files that they were read from.
+    files: FileStates,
+    threads: Arc<Threads>,
 }
 
-/// The database of the newest generation.
-fn newest(root: &Path) -> Option<PathBuf> {
-    let entries = fs::read_dir(root).ok()?.filter_map(Result::ok);
+static LAST: LazyLock<Mutex<LastThreads>> = LazyLock::new(Mutex::default);
+
+/// The threads in the database and the file of this folder; empty if none can be read.
+pub(super) fn of(root: &Path) -> Arc<Threads> {
+    // Some versions have the database in a folder of its own.
+    let folders = [root.to_owned(), root.join("sqlite")];
+    let states_of_folders = states(folders.clone());
+    let mut last = lock(&LAST);
+    if last.folders != states_of_folders {
+        last.database = newest(&folders);
+        last.folders = states_of_folders;
+    }
+    let names = root.join("session_index.jsonl");
+    let database = last.database.clone();
+    let log = database
+        .as_ref()
+        .map(|path| path.with_extension("sqlite-wal"));
+    let files = states(
+        database
+            .clone()
+            .into_iter()
+            .chain(log)
+            .chain([names.clone()]),
+    );
+    if last.files != files {
+        let mut threads = named(&names);
+        if let Some(path) = &database
+            && let Err(error) = read(path, &mut threads)
+        {
+            let path = path.display();
+            tracing::debug!(%path, %error, "cannot read the names of threads");
+        }
+        last.files = files;
+        last.threads = Arc::new(threads);
+    }
+    last.threads.clone()
+}
+
+/// The database of the newest generation in these folders; of several, the one in the last folder.
+fn newest(folders: &[PathBuf]) -> Option<PathBuf> {
+    let entries = folders.iter().enumerate().flat_map(|(number, folder)| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(move |entry| (number, entry))
+    });
     let generation = |name: &str| -> Option<u32> {
         let number = name.strip_prefix("state_")?.strip_suffix(".sqlite")?;
         number.parse().ok()
     };
-    let databases = entries.filter_map(|entry| {
+    let databases = entries.filter_map(|(number, entry)| {
         let generation = generation(entry.file_name().to_str()?)?;
-        Some((generation, entry.path()))
+        Some(((generation, number), entry.path()))
     });
     databases.max().map(|(_, path)| path)
 }
 
-fn files(path: &Path) -> DatabaseFiles {
-    let log = path.with_extension("sqlite-wal");
-    let files = [path.to_owned(), log].into_iter();
-    let known = files.filter_map(|path| {
+fn states(paths: impl IntoIterator<Item = PathBuf>) -> FileStates {
+    let known = paths.into_iter().filter_map(|path| {
         let file = fs::metadata(&path).ok()?;
-        Some((path, file.len(), file.modified().ok()?))
+        let len = if file.is_file() { file.len() } else { 0 };
+        Some((path, len, file.modified().ok()?))
     });
     known.collect()
 }
 
-fn read(path: &Path) -> std::io::Result<Threads> {
+/// The threads in a file with names, of which later lines count.
+fn named(path: &Path) -> Threads {
+    let lines = lines::objects(&bytes(path).unwrap_or_default()).objects;
+    let named = lines.iter().filter_map(|line| {
+        let name = line["thread_name"]
+            .as_str()
+            .filter(|name| !name.trim().is_empty())?;
+        let state = ThreadState {
+            name: Some(name.to_owned()),
+            is_archived: false,
+        };
+        Some((line["id"].as_str()?.to_owned(), state))
+    });
+    named.collect()
+}
+
+/// Adds the threads in a database, whose names count.
+fn read(path: &Path, threads: &mut Threads) -> std::io::Result<()> {
     let database = database::open(path)?;
-    let threads = || {
+    let mut read = || {
         let mut statement = database.prepare("SELECT * FROM threads")?;
-        let threads = statement.query_map([], |row| Ok((row.get("id")?, state(row))))?;
-        threads.collect::<rusqlite::Result<Threads>>()
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let known = threads.entry(row.get("id")?).or_default();
+            let state = state(row);
+            known.is_archived = state.is_archived;
+            known.name = state.name.or(known.name.take());
+        }
+        Ok(())
     };
-    threads().map_err(std::io::Error::other)
+    read().map_err(|error: rusqlite::Error| std::io::Error::other(error))
 }
 
 fn state(row: &Row<'_>) -> ThreadState {
