@@ -114,7 +114,8 @@ fn a_conversation_that_is_too_long_for_words_is_not_passed_over_in_silence() {
         "{{\"type\":\"progress\",\"data\":\"{}\"}}\n",
         "x".repeat(1 << 20)
     );
-    let text = format!("{prompt}\n{}", filler.repeat(33));
+    // The first prompt may be behind something long.
+    let text = format!("{filler}{prompt}\n{}", filler.repeat(33));
     fs::write(
         folder.join("00000000-0000-4000-8000-0000000000aa.jsonl"),
         text,

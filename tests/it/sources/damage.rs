@@ -83,6 +83,9 @@ fn one_damaged_line_costs_no_other() {
     damaged.extend_from_slice(b"{\"type\":\"x\",\"payload\":{\"a\":\"");
     damaged.resize(damaged.len() + 20_000_000, b'a');
     damaged.extend_from_slice(b"\"}}\n");
+    // One of 80 MB, which is none.
+    damaged.resize(damaged.len() + 80_000_000, b'a');
+    damaged.push(b'\n');
     let read_anyway = read("codex", name, &damaged);
     assert_eq!(read_anyway.entries, expected);
     let lines = String::from_utf8_lossy(&file).lines().count();
@@ -94,6 +97,7 @@ fn one_damaged_line_costs_no_other() {
         (1, DamageKind::Zeros),
         (2, DamageKind::Torn),
         (3, DamageKind::NoRecord),
+        (5, DamageKind::TooLong),
     ];
     assert_eq!(damage, expected);
 }

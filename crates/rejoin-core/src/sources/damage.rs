@@ -11,6 +11,12 @@ use serde_json::{Deserializer, Map, Value};
 
 use crate::json::{self, skip_space, string_end, value_end};
 
+/// How many records before a damaged one say what those of a list are like.
+const LIKE: usize = 64;
+
+/// At how many places the next record in a list is looked for.
+const MOST_TRIED: usize = 100;
+
 /// What was wrong with a part of a file, from the least to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DamageKind {
@@ -74,17 +80,147 @@ impl fmt::Display for DamagedPlace {
     }
 }
 
-/// Reads a text that is one value, and says what was wrong with it.
+/// Reads a text that is one value, and says what was wrong with it. If it has a list of records, those that
+/// are whole are read.
 pub(super) fn value(text: &str) -> Result<(Value, Option<DamageKind>), DamageKind> {
     if let Ok(value) = serde_json::from_str(text) {
         return Ok((value, None));
     }
     let (repaired, damage) = repaired(text);
-    match serde_json::from_str(&repaired) {
-        Ok(value) => Ok((value, damage)),
-        Err(error) if error.is_eof() => Err(DamageKind::Torn),
-        Err(_) => Err(DamageKind::NoRecord),
+    let error = match serde_json::from_str(&repaired) {
+        Ok(value) => return Ok((value, damage)),
+        Err(error) => error,
+    };
+    let kind = if error.is_eof() {
+        DamageKind::Torn
+    } else {
+        DamageKind::NoRecord
+    };
+    // What looks like damage within a string may be outside of it.
+    let raw = serde_json::from_str::<Value>(text).err();
+    let whole = raw.and_then(|raw| whole_records(text, place(text, &raw)));
+    let whole = whole.or_else(|| whole_records(&repaired, place(&repaired, &error)));
+    match whole.or_else(|| whole_members(&repaired)) {
+        Some(value) => Ok((value, damage.max(Some(kind)))),
+        None => Err(kind),
     }
+}
+
+/// Where a text could not be read any further.
+fn place(text: &str, error: &serde_json::Error) -> usize {
+    let before = error.line().saturating_sub(1);
+    let mut ends = memchr::memchr_iter(b'\n', text.as_bytes());
+    let line = before.checked_sub(1).and_then(|last| ends.nth(last));
+    let line = line.map_or(0, |end| end + 1);
+    (line + error.column()).min(text.len())
+}
+
+/// The value in a text with the records that are whole in the outermost list that is damaged at this place;
+/// none if it is in no list of records.
+fn whole_records(text: &str, place: usize) -> Option<Value> {
+    let bytes = text.as_bytes();
+    let (open, _) = open_brackets(&bytes[..place]);
+    let is_list = |at: usize| {
+        bytes[at] == b'['
+            && bytes
+                .get(skip_space(bytes, at + 1))
+                .is_some_and(|byte| *byte == b'{')
+    };
+    let list = open.iter().position(|at| is_list(*at))?;
+    let start = open[list] + 1;
+    let record = |at: usize| -> Option<(Map<String, Value>, usize)> {
+        let end = at + end_of_object(&bytes[at..])?;
+        let record = text.get(at..end)?;
+        let read = serde_json::from_str(record);
+        let read = read.or_else(|_| serde_json::from_str(&repaired(record).0));
+        Some((read.ok()?, end))
+    };
+    let mut records: Vec<Map<String, Value>> = Vec::new();
+    let (mut at, mut tried) = (start, 0);
+    let rest = loop {
+        let next = skip_space(bytes, at);
+        match bytes.get(next) {
+            Some(b',') => at = next + 1,
+            Some(b']') => break Some(&text[next..]),
+            Some(b'{') if let Some((read, end)) = record(next) => {
+                records.push(read);
+                at = end;
+            }
+            Some(_) => {
+                let torn = names(&bytes[next..]);
+                // Somewhere behind a comma, the next record begins.
+                let mut commas = memchr::memchr_iter(b',', &bytes[next..]).map(|at| next + at + 1);
+                let found = commas.find_map(|comma| {
+                    let start = skip_space(bytes, comma);
+                    let is_start = bytes.get(start) == Some(&b'{');
+                    tried += usize::from(is_start);
+                    let start = Some(start).filter(|_| is_start && tried <= MOST_TRIED)?;
+                    let (read, end) = record(start)?;
+                    let mut others = records.iter().rev().take(LIKE);
+                    let is_record = is_like(&read, torn.len(), |name| torn.contains(name))
+                        || others
+                            .any(|like| is_like(&read, like.len(), |name| like.contains_key(name)));
+                    is_record.then_some((read, end))
+                });
+                match found {
+                    Some((read, end)) => {
+                        records.push(read);
+                        at = end;
+                    }
+                    None => break None,
+                }
+            }
+            None => break None,
+        }
+    };
+    let records = serde_json::to_string(&records).ok()?;
+    let before = format!("{}{}", &text[..start], &records[1..records.len() - 1]);
+    let whole = rest.and_then(|rest| serde_json::from_str(&format!("{before}{rest}")).ok());
+    whole.or_else(|| {
+        let closed = open[..=list].iter().rev().map(|at| match bytes[*at] {
+            b'[' => ']',
+            _ => '}',
+        });
+        serde_json::from_str(&before.chars().chain(closed).collect::<String>()).ok()
+    })
+}
+
+/// The members of the object that a text begins, without the one that was cut off; none if there is no other
+/// one.
+fn whole_members(text: &str) -> Option<Value> {
+    let bytes = text.as_bytes();
+    let object = skip_space(bytes, 0);
+    let mut at = (bytes.get(object) == Some(&b'{')).then_some(object + 1)?;
+    let mut end = None;
+    // A name, its value and a comma.
+    while let Some(name) = string_end(bytes, skip_space(bytes, at)) {
+        let value = skip_space(bytes, name);
+        let Some(behind) = value_end(bytes, skip_space(bytes, value + 1)) else {
+            break;
+        };
+        end = Some(behind);
+        at = skip_space(bytes, behind) + 1;
+    }
+    serde_json::from_str(&format!("{}}}", text.get(..end?)?)).ok()
+}
+
+/// Where the brackets are that are open at the end of a text, the outermost first, and whether it ends within a
+/// string.
+fn open_brackets(text: &[u8]) -> (Vec<usize>, bool) {
+    let (mut open, mut at) = (Vec::new(), 0);
+    while let Some(byte) = text.get(at) {
+        match byte {
+            b'"' => match string_end(text, at) {
+                Some(end) => at = end - 1,
+                None => return (open, true),
+            },
+            b'{' | b'[' => open.push(at),
+            b'}' | b']' => _ = open.pop(),
+            _ => {}
+        }
+        at += 1;
+    }
+    (open, false)
 }
 
 /// Reads a text that is one value; null if it cannot be read. Says what was wrong with it.
@@ -172,17 +308,8 @@ fn is_within(before: &str, record: &Map<String, Value>) -> bool {
 
 /// The last bracket that is open at the end of a text.
 fn innermost(text: &[u8]) -> Option<u8> {
-    let (mut open, mut at) = (Vec::new(), 0);
-    while let Some(byte) = text.get(at) {
-        match byte {
-            b'"' => at = string_end(text, at)? - 1,
-            b'{' | b'[' => open.push(*byte),
-            b'}' | b']' => _ = open.pop(),
-            _ => {}
-        }
-        at += 1;
-    }
-    open.pop()
+    let (mut open, is_in_string) = open_brackets(text);
+    open.pop().filter(|_| !is_in_string).map(|at| text[at])
 }
 
 /// The names of the members of the object that a text begins, as far as it goes.
@@ -370,7 +497,59 @@ mod tests {
         }
     }
 
+    #[test]
+    fn records_of_a_list_that_are_whole_are_read() {
+        let list = |list: &str| value(list).map(|(value, damage)| (value.to_string(), damage));
+        let whole = |text: &str, kind| Ok((text.to_owned(), Some(kind)));
+        for (text, read) in [
+            (
+                r#"{"id":1,"m":[{"a":1,"b":2},{"a":3,"b":[{"x":1},{"#,
+                whole(r#"{"id":1,"m":[{"a":1,"b":2}]}"#, DamageKind::Torn),
+            ),
+            (
+                r#"{"id":1,"m":[{"a":1},{"a":"to"#,
+                whole(r#"{"id":1,"m":[{"a":1}]}"#, DamageKind::Torn),
+            ),
+            (
+                r#"[{"a":1,"b":1}, {"a":2,"b":{"a":3,{"c":4}, {"a":5,"b":5}]"#,
+                whole(r#"[{"a":1,"b":1},{"a":5,"b":5}]"#, DamageKind::NoRecord),
+            ),
+            (
+                r#"{"m":[{"a":1,"b":1},{"a":"x" "b":2},{"a":3,"b":3}],"id":7}"#,
+                whole(
+                    r#"{"id":7,"m":[{"a":1,"b":1},{"a":3,"b":3}]}"#,
+                    DamageKind::NoRecord,
+                ),
+            ),
+            (
+                r#"{"m":[{"a":1}],"i"#,
+                whole(r#"{"m":[{"a":1}]}"#, DamageKind::Torn),
+            ),
+            (
+                r#"{"m":[{"a":1}]"#,
+                whole(r#"{"m":[{"a":1}]}"#, DamageKind::Torn),
+            ),
+            (
+                r#"{"m":"x","i":{"a":1"#,
+                whole(r#"{"m":"x"}"#, DamageKind::Torn),
+            ),
+            (r#"{"m":[1,2"#, Err(DamageKind::Torn)),
+            ("", Err(DamageKind::Torn)),
+        ] {
+            assert_eq!(list(text), read, "{text}");
+        }
+        let long = format!("[{}", r#"{"a":{"b":"#.repeat(100_000));
+        assert_eq!(list(&long), whole("[]", DamageKind::NoRecord));
+        let long = format!("[{} x", r#"{"a":"x"},"#.repeat(100_000));
+        assert!(list(&long).is_ok());
+    }
+
     proptest::proptest! {
+        #[test]
+        fn any_value_is_read(text in r#"[{}\[\]":,\\a1 ]{0,60}"#) {
+            value(&text).ok();
+        }
+
         #[test]
         fn any_line_is_read(line in r#"[{}\[\]":,\\ud8c0-9a\x00\n ]{0,60}"#) {
             read(&line);

@@ -7,7 +7,8 @@ use std::path::Path;
 use memchr::memmem;
 use serde_json::Value;
 
-use super::damage;
+use super::lines::{LONGEST, TOO_LONG};
+use super::{damage, has_extension};
 
 /// The largest file that is read, in bytes.
 pub(super) const LARGEST: u64 = 4 << 30;
@@ -30,7 +31,8 @@ pub(super) fn bytes(path: &Path) -> io::Result<Vec<u8>> {
 const AT_ONCE: usize = 128 * 1024;
 
 /// Reads a file as a whole into a buffer that may be longer. `look` gets the lines, some at a time,
-/// as soon as they are read.
+/// as soon as they are read. In a file of JSON lines, [`TOO_LONG`] is in the place of each line that is
+/// too long to be a record.
 pub(super) fn read_into<'b>(
     path: &Path,
     buffer: &'b mut Vec<u8>,
@@ -46,7 +48,10 @@ pub(super) fn read_into<'b>(
     if buffer.len() < room {
         *buffer = vec![0; room];
     }
+    let is_of_lines = has_extension(path, &["jsonl"]);
     let (mut len, mut looked) = (0, 0);
+    // Whether the rest of a line is left out.
+    let mut is_left_out = false;
     loop {
         if len == buffer.len() {
             buffer.resize(2 * len, 0);
@@ -56,12 +61,29 @@ pub(super) fn read_into<'b>(
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             read => read?,
         };
-        let new = len..len + read;
+        let mut new = len..len + read;
+        if is_left_out {
+            let rest = memchr::memchr(b'\n', &buffer[new.clone()]);
+            let rest = rest.map_or(read, |end| {
+                is_left_out = false;
+                end
+            });
+            buffer.copy_within(new.start + rest..new.end, new.start);
+            new.end -= rest;
+        }
         len = new.end;
         let lines = match memchr::memrchr(b'\n', &buffer[new.clone()]) {
             _ if read == 0 => len,
             Some(last) => new.start + last + 1,
-            None => continue,
+            None => {
+                if is_of_lines && len - looked > LONGEST {
+                    let end = looked + TOO_LONG.len();
+                    buffer[looked..end].copy_from_slice(TOO_LONG);
+                    len = end;
+                    is_left_out = true;
+                }
+                continue;
+            }
         };
         look(&buffer[looked..lines]);
         looked = lines;
@@ -102,6 +124,25 @@ pub(super) fn json_file(path: &Path) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a tool's file is no store")]
+    fn a_line_that_is_too_long_is_not_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file.jsonl");
+        let long = "x".repeat(LONGEST + 3 * AT_ONCE);
+        let shown = String::from_utf8(TOO_LONG.to_vec()).unwrap();
+        for (text, kept) in [
+            (
+                format!("a\n{long}\nb\n{long}"),
+                format!("a\n{shown}\nb\n{shown}"),
+            ),
+            (format!("{long}\n{long}\nb"), format!("{shown}\n{shown}\nb")),
+        ] {
+            fs::write(&path, text).unwrap();
+            assert!(super::bytes(&path).unwrap() == kept.as_bytes());
+        }
+    }
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "a tool's file is no store")]

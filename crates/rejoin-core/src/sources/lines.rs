@@ -8,7 +8,10 @@ use serde_json::{Deserializer, Value};
 use super::damage::{self, DamageKind, DamagedPlace};
 
 /// The longest record that is read, in bytes. It takes several times that in memory.
-const LONGEST: usize = 64 << 20;
+pub(super) const LONGEST: usize = 64 << 20;
+
+/// What is left of a longer line in a file that is read.
+pub(super) const TOO_LONG: &[u8] = b"\x01too long\x01";
 
 /// How many records before a damaged one say what records of the file are like.
 const COMPARED: usize = 64;
@@ -58,7 +61,7 @@ impl JsonLinesReader<'_> {
         let line = self.bytes[start..end].trim_ascii();
         let record = without_zeros(line);
         let mut damage = (record.len() < line.len()).then_some(DamageKind::Zeros);
-        if record.len() > LONGEST {
+        if record.len() > LONGEST || record == TOO_LONG {
             self.damaged(start, Some(DamageKind::TooLong));
             return end;
         }

@@ -7,11 +7,11 @@ use std::io::{self, Read, Seek, SeekFrom};
 use super::{FoundConversation, Source, SourceReader, ToolConversation, has_extension, open};
 
 /// How much of the beginning is read, in bytes: more only if there is no prompt in it. Some tools
-/// write long instructions first.
-const HEADS: [u64; 4] = [4 << 10, 16 << 10, 64 << 10, 512 << 10];
+/// write long instructions first, and a prompt may have pictures.
+const HEADS: [u64; 5] = [4 << 10, 16 << 10, 64 << 10, 512 << 10, 8 << 20];
 
 /// How much of the end is read, in bytes: more only if that is part of one line.
-const TAILS: [u64; 3] = [4 << 10, 32 << 10, 256 << 10];
+const TAILS: [u64; 4] = [4 << 10, 32 << 10, 256 << 10, 8 << 20];
 
 /// How many messages of a conversation in a database have a prompt among them.
 const MESSAGES: i64 = 4;
