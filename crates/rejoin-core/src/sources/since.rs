@@ -165,12 +165,19 @@ fn turns(conversation: &ToolConversation) -> Vec<ToolTurn<'_>> {
         }
         if let Some(turn) = turns.last_mut() {
             turn.entries.end = n + 1;
-            if entry.kind.is_activity() && entry.kind != Kind::End {
+            if entry.kind.is_activity() && entry.kind != Kind::End && !is_thought(entry) {
                 turn.last = turn.last.max(at);
             }
         }
     }
     turns
+}
+
+/// Whether a record is a part of a thought: the summary of a compaction, which is one, comes behind a turn
+/// that has ended.
+fn is_thought(entry: &NewRecord) -> bool {
+    let kind = json::string_member(&entry.payload, "sessionUpdate");
+    entry.kind == Kind::Update && kind.as_deref() == Some("agent_thought_chunk")
 }
 
 /// The text of a prompt.

@@ -5,201 +5,23 @@
     reason = "the files of other tools are no store"
 )]
 
-use std::fs;
-use std::path::{Path, PathBuf};
+mod tools;
 
-use rusqlite::Connection;
+use std::fs;
+use std::path::Path;
+
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use self::tools::{Said, TOOLS, Tool};
 use super::client::Client;
 use crate::support::command::{command, runs};
 use crate::support::systems::FOLDER;
 
-/// A prompt and its answer. The answer to the prompt `X` is `X!`.
-type Said = &'static str;
-
-/// A tool, and how it writes a conversation with these turns. Each turn has its own time: the later its
-/// letter in the alphabet, the later.
-struct Tool {
-    name: &'static str,
-    write: fn(&Path, &[Said]),
-    /// The file of the conversation, if it has one of its own.
-    file: Option<&'static str>,
-}
-
-const TOOLS: [Tool; 5] = [
-    Tool {
-        name: "claude-code",
-        write: claude_code,
-        file: Some(".claude/projects/-srv-app/00001a20-0000-4000-8000-000000000001.jsonl"),
-    },
-    Tool {
-        name: "codex",
-        write: codex,
-        file: Some(
-            ".codex/sessions/2026/02/01/rollout-2026-02-01T10-00-00-019f7c30-0000-7000-8000-000000000001.jsonl",
-        ),
-    },
-    Tool {
-        name: "gemini",
-        write: gemini,
-        file: Some(".gemini/tmp/app/chats/session-2026-02-01T10-00-00001a30.json"),
-    },
-    Tool {
-        name: "opencode",
-        write: opencode,
-        file: None,
-    },
-    Tool {
-        name: "pi",
-        write: pi,
-        file: Some(".pi/agent/sessions/--srv-app--/2026-02-01T10-00-00-000Z_0199.jsonl"),
-    },
-];
-
-/// The minute of a turn.
-fn minute(said: Said) -> u32 {
-    u32::from(said.as_bytes()[0] - b'A')
-}
-
-fn time(said: Said, second: u32) -> String {
-    format!("2026-02-01T10:{:02}:{second:02}.000Z", minute(said))
-}
-
-fn write(path: PathBuf, text: &str) {
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, text).unwrap();
-}
-
-fn write_lines(path: PathBuf, lines: &[Value]) {
-    let lines: Vec<_> = lines.iter().map(|line| format!("{line}\n")).collect();
-    write(path, &lines.concat());
-}
-
-fn claude_code(home: &Path, said: &[Said]) {
-    let mut parent = Value::Null;
-    let mut lines = Vec::new();
-    for turn in said {
-        for (role, text, second) in [
-            ("user", (*turn).to_owned(), 1),
-            ("assistant", format!("{turn}!"), 2),
-        ] {
-            let uuid = format!("{role}-{turn}");
-            let content = match role {
-                "user" => json!(text),
-                _ => json!([{ "type": "text", "text": text }]),
-            };
-            lines.push(json!({
-                "type": role, "uuid": uuid, "parentUuid": parent, "cwd": FOLDER,
-                "sessionId": "00001a20-0000-4000-8000-000000000001", "timestamp": time(turn, second),
-                "message": { "id": uuid, "role": role, "content": content },
-            }));
-            parent = uuid.into();
-        }
-    }
-    write_lines(home.join(TOOLS[0].file.unwrap()), &lines);
-}
-
-fn codex(home: &Path, said: &[Said]) {
-    let id = "019f7c30-0000-7000-8000-000000000001";
-    let mut lines = vec![
-        json!({ "timestamp": time("A", 0), "type": "session_meta", "payload": {
-        "id": id, "timestamp": time("A", 0), "cwd": FOLDER, "source": "cli" } }),
-    ];
-    for turn in said {
-        for (kind, text, second) in [
-            ("user_message", (*turn).to_owned(), 1),
-            ("agent_message", format!("{turn}!"), 2),
-        ] {
-            let payload = json!({ "type": kind, "message": text });
-            lines.push(
-                json!({ "timestamp": time(turn, second), "type": "event_msg", "payload": payload }),
-            );
-        }
-    }
-    write_lines(home.join(TOOLS[1].file.unwrap()), &lines);
-}
-
-fn gemini(home: &Path, said: &[Said]) {
-    let mut messages = Vec::new();
-    for turn in said {
-        messages.push(
-            json!({ "id": format!("u{turn}"), "timestamp": time(turn, 1), "type": "user",
-            "content": [{ "text": turn }] }),
-        );
-        messages.push(
-            json!({ "id": format!("g{turn}"), "timestamp": time(turn, 2), "type": "gemini",
-            "content": format!("{turn}!") }),
-        );
-    }
-    let chat = json!({ "sessionId": "00001a30-0000-4000-8000-000000000001", "startTime": time("A", 0),
-        "lastUpdated": time("A", 0), "messages": messages });
-    write(home.join(TOOLS[2].file.unwrap()), &chat.to_string());
-}
-
-fn opencode(home: &Path, said: &[Said]) {
-    let path = home.join(".local/share/opencode/opencode.db");
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    let database = Connection::open(path).unwrap();
-    let tables = "CREATE TABLE IF NOT EXISTS session (id text PRIMARY KEY, parent_id text,
-            directory text NOT NULL, title text NOT NULL, revert text, time_created integer NOT NULL,
-            time_updated integer NOT NULL);
-        CREATE TABLE IF NOT EXISTS message (id text PRIMARY KEY, session_id text NOT NULL,
-            time_created integer NOT NULL, data text NOT NULL);
-        CREATE TABLE IF NOT EXISTS part (id text PRIMARY KEY, message_id text NOT NULL,
-            session_id text NOT NULL, time_created integer NOT NULL, data text NOT NULL);
-        DELETE FROM part; DELETE FROM message; DELETE FROM session;";
-    database.execute_batch(tables).unwrap();
-    let start: i64 = 1_769_940_000_000;
-    for turn in said {
-        for (role, text, second) in [
-            ("user", (*turn).to_owned(), 1),
-            ("assistant", format!("{turn}!"), 2),
-        ] {
-            let at = start + 60_000 * i64::from(minute(turn)) + 1000 * second;
-            let id = format!("msg_{}{second}", minute(turn) + 10);
-            let data = json!({ "role": role }).to_string();
-            let part = json!({ "type": "text", "text": text }).to_string();
-            let message = "INSERT INTO message VALUES (?, 'ses_1', ?, ?)";
-            database.execute(message, (&id, at, data)).unwrap();
-            let sql = "INSERT INTO part VALUES (?, ?, 'ses_1', ?, ?)";
-            database
-                .execute(sql, (format!("prt_{id}"), &id, at, part))
-                .unwrap();
-        }
-    }
-    // A change is seen by the time of the last one.
-    let changed = start + 1_000_000 + i64::try_from(said.len()).unwrap();
-    let session = "INSERT INTO session VALUES ('ses_1', NULL, ?, 'Files', NULL, ?, ?)";
-    if !said.is_empty() {
-        database.execute(session, (FOLDER, start, changed)).unwrap();
-    }
-}
-
-fn pi(home: &Path, said: &[Said]) {
-    let mut lines = vec![json!({ "type": "session", "version": 3, "cwd": FOLDER,
-        "id": "0199aaaa-0000-7000-8000-000000000001", "timestamp": time("A", 0) })];
-    let mut parent = Value::Null;
-    for turn in said {
-        for (role, text, second) in [
-            ("user", (*turn).to_owned(), 1),
-            ("assistant", format!("{turn}!"), 2),
-        ] {
-            let id = format!("{role}-{turn}");
-            lines.push(json!({ "type": "message", "id": id, "parentId": parent,
-                "timestamp": time(turn, second),
-                "message": { "role": role, "content": [{ "type": "text", "text": text }] } }));
-            parent = id.into();
-        }
-    }
-    write_lines(home.join(TOOLS[4].file.unwrap()), &lines);
-}
-
 /// A client of a server that lists the conversations of a tool, with the only one of them, in which there
 /// are the turns A and B, open and continued here by `Here.`.
 fn continued(tool: &Tool, home: &Path, store: &Path) -> (Client, Value) {
-    (tool.write)(home, &["A", "B"]);
+    tool.write(home, &["A", "B"]);
     let mut client = Client::new(store, home, &[tool.name]);
     let id = client.list()[0]["sessionId"].clone();
     let params = json!({ "sessionId": id, "cwd": FOLDER, "mcpServers": [] });
@@ -252,13 +74,7 @@ fn what_a_tool_writes_since_is_a_branch_beside_what_was_said_here() {
         let (home, store) = place();
         let (mut client, id) = continued(tool, home.path(), store.path());
         let own = ["A", "B", "Here."];
-        let shown = match tool.name {
-            "claude-code" => "Claude Code",
-            "codex" => "Codex",
-            "gemini" => "Gemini CLI",
-            "opencode" => "OpenCode",
-            _ => "pi",
-        };
+        let shown = tool.title;
         // Extended, rewound, both, shortened, empty, and extended again; also while it is open here.
         let cases: [(&[Said], &[Said], &str); 8] = [
             (&["A", "B"], &[], ""),
@@ -275,7 +91,7 @@ fn what_a_tool_writes_since_is_a_branch_beside_what_was_said_here() {
             ),
         ];
         for (there, since, place) in cases {
-            (tool.write)(home.path(), there);
+            tool.write(home.path(), there);
             let listed = client.list();
             let context = format!("{} {there:?}", tool.name);
             let [session] = &listed[..] else {
@@ -316,12 +132,45 @@ fn what_a_tool_writes_since_is_a_branch_beside_what_was_said_here() {
 }
 
 #[test]
+fn what_is_behind_a_compaction_or_in_another_form_is_beside_what_was_said_here() {
+    for tool in &TOOLS {
+        let (home, store) = place();
+        let (mut client, id) = continued(tool, home.path(), store.path());
+        let mut is = |context: &str, expected: &[Said]| {
+            let context = format!("{} {context}", tool.name);
+            let listed = client.list();
+            assert_eq!(listed.len(), 1, "{context}: {listed:?}");
+            assert_eq!(listed[0]["sessionId"], id, "{context}");
+            let all = read(&mut client, &id, true);
+            assert_eq!(all.0[..3], ["A", "B", "Here."], "{context}");
+            let since = all.0.get(4..).unwrap_or_default();
+            assert_eq!(since, expected, "{context}");
+            let turns = match expected.len() {
+                0 => Value::Null,
+                turns => turns.into(),
+            };
+            assert_eq!(all.1, turns, "{context}");
+        };
+        tool.compact(home.path(), &["A", "B"]);
+        is("was compacted", &[]);
+        tool.compact(home.path(), &["A", "B", "C"]);
+        is("was compacted, and goes on", &["C"]);
+        if tool.migrate(home.path(), &["A", "B", "C"]) {
+            is("was migrated", &["C"]);
+            tool.migrate(home.path(), &["A", "B", "C", "D"]);
+            is("goes on in the other form", &["C", "D"]);
+        }
+        runs(store.path(), &["sessions", "verify"]);
+    }
+}
+
+#[test]
 fn a_file_that_is_damaged_or_gone_changes_nothing_of_what_was_said_here() {
     for tool in TOOLS.iter().filter(|tool| tool.file.is_some()) {
         let (home, store) = place();
         let (mut client, id) = continued(tool, home.path(), store.path());
         let file = home.path().join(tool.file.unwrap());
-        (tool.write)(home.path(), &["A", "B", "C", "D"]);
+        tool.write(home.path(), &["A", "B", "C", "D"]);
         assert_eq!(read(&mut client, &id, false).1, 2, "{}", tool.name);
         let whole = fs::read(&file).unwrap();
         for cut in [whole.len() - 1, whole.len() - 40, whole.len() / 2, 10, 0] {
@@ -348,10 +197,10 @@ fn a_file_that_is_damaged_or_gone_changes_nothing_of_what_was_said_here() {
 #[test]
 fn the_index_may_be_deleted_and_a_session_forked_as_its_tool_has_it() {
     let (home, store) = place();
-    let tool = &TOOLS[1];
+    let tool = Tool::named("codex");
     let (mut client, id) = continued(tool, home.path(), store.path());
     client.call("session/close", json!({ "sessionId": id }));
-    (tool.write)(home.path(), &["A", "B", "C"]);
+    tool.write(home.path(), &["A", "B", "C"]);
     let file = home.path().join(tool.file.unwrap());
     let key = ["C! ghp", "_", "x7Kq2mVb9TzR4nLw8YcJ3hFs6DgP1aQe5UoX"].concat();
     let written = fs::read_to_string(&file).unwrap().replace("C!", &key);
