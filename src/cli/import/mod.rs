@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use rejoin::index::Catalog;
 use rejoin::sources::import::{ImportError, ImportOutcome, ImportReport, Importer};
 use rejoin::sources::{
-    DamagedPlace, FoundConversation, FoundConversations, SOURCES, Source, ToolConversation,
-    ToolFolders, UnknownKinds, gone,
+    ChosenFiles, DamagedPlace, FoundConversation, FoundConversations, SOURCES, Source,
+    ToolConversation, ToolFolders, UnknownKinds, gone,
 };
 use rejoin::store::{Durability, Store, StoreError};
 use rejoin::sys::{Sys, with_causes};
@@ -89,7 +89,10 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     let mut reports = Vec::new();
     let mut failed = 0;
     for source in args.chosen() {
-        let mut tally = import(&importer, source, source.find(&places), |_, _| {});
+        let mut search = source.find(&places);
+        let copies = ChosenFiles::default().choose(source, &mut search.found);
+        let mut tally = import(&importer, source, search, |_, _| {});
+        *tally.outcomes.entry(ImportOutcome::Empty).or_default() += copies;
         if args.prompts {
             tally.add_gone(&importer, source, gone(source, &places, &store, &catalog));
         }

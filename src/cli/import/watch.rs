@@ -15,7 +15,7 @@ use crate::cli::serve::stop_signal;
 use crate::cli::term::{Look, Output, masked_keys, note, printable};
 use rejoin::index::Catalog;
 use rejoin::sources::import::{ImportOutcome, Importer};
-use rejoin::sources::{FoundConversation, Source, ToolFolders};
+use rejoin::sources::{ChosenFiles, FoundConversation, Source, ToolFolders};
 use rejoin::store::Store;
 use rejoin::sys::{Clock, Sys, Timestamp, Watch, lock, watch_tree};
 
@@ -48,6 +48,7 @@ pub(super) fn run(
         clock: Sys::real().clock,
         look: output.look().clone(),
         read: HashMap::new(),
+        chosen: ChosenFiles::default(),
         noted: BTreeSet::new(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -101,6 +102,7 @@ struct Follower {
     look: Look,
     /// When the conversations that were read had been changed.
     read: HashMap<(PathBuf, Option<String>), Timestamp>,
+    chosen: ChosenFiles,
     /// The errors that were reported.
     noted: BTreeSet<String>,
 }
@@ -152,6 +154,7 @@ impl Follower {
         for source in due.iter().map(|at| self.sources[*at]) {
             let now = self.clock.now().as_millis();
             let mut search = source.find(&self.places);
+            self.chosen.choose(source, &mut search.found);
             let key = |found: &FoundConversation| (found.path.clone(), found.key.clone());
             search
                 .found

@@ -153,6 +153,8 @@ impl<'a> CommandContext<'a> {
     pub(in crate::cli) fn read(&self, id: &SessionId) -> Result<LogReader, Failure> {
         match self.store.read(id) {
             Err(StoreError::NotFound { .. }) => {}
+            // The look at the tools' files may make a copy anew.
+            Ok(log) if log.header().known_as.is_some() => {}
             read => return Ok(read?),
         }
         let tools = self.tools()?.map(Arc::as_ref);
@@ -176,11 +178,13 @@ impl<'a> CommandContext<'a> {
     /// The log of a session with all that was said in it: also what rewinds have undone, and what its tool
     /// has written since it was continued here.
     pub(in crate::cli) fn read_all(&self, id: &SessionId) -> Result<LogReader, Failure> {
+        // The look at the tools' files may make a copy anew.
+        let tools = self.tools()?;
         if !self.store.exists(id)? {
             return self.read(id);
         }
         let log = self.store.read_all(id)?;
-        match self.tools()? {
+        match tools {
             Some(tools) => {
                 let log = tools.live.with_branch(&tools.catalog, log, title);
                 log.map_err(|error| unread(&error))

@@ -27,9 +27,17 @@ fn a_compressed_file_is_read_like_the_plain_one() {
     .unwrap();
     // The plain one counts while both are there.
     let both = read_all(codex, home.path());
-    assert_eq!(both.len(), 2);
-    assert_eq!(both[0].1.entries, plain.entries);
-    assert_eq!(both[1].1.entries, []);
+    assert_eq!(both.len(), 1);
+    assert_eq!(both[0].0.path, found.path);
+    // Also if it is no longer where the other one is.
+    let archive = home.path().join(".codex/archived_sessions");
+    fs::create_dir(&archive).unwrap();
+    let put_away = archive.join(found.path.file_name().unwrap());
+    fs::rename(&found.path, &put_away).unwrap();
+    let both = read_all(codex, home.path());
+    assert_eq!(both.len(), 1);
+    assert_eq!(both[0].0.path, put_away);
+    fs::rename(&put_away, &found.path).unwrap();
     fs::remove_file(&found.path).unwrap();
     let (_, unpacked) = read_all(codex, home.path()).remove(0);
     assert_eq!(unpacked.id, plain.id);

@@ -118,9 +118,10 @@ kilo-code    1 imported
 kimi         1 imported, 1 unknown record left out
 kimi-cli     3 imported, 1 unknown record left out
 kiro         2 imported, 1 without a prompt or part of another, 2 unknown records left out
+omp          1 imported
 opencode     2 imported
 openhands    1 imported, 1 unknown record left out
-pi           1 imported, 1 unknown record left out
+pi           2 imported, 1 unknown record left out
 qwen         1 imported
 roo-code     1 imported, 1 unknown record left out
 vibe         1 imported, 1 unknown record left out
@@ -155,6 +156,8 @@ zed          2 imported, 1 unknown record left out
         "Chapter two",
         "The build",
         "Numbers in a file",
+        "Pictures of plums",
+        "Ask three of them.",
         "Hello.",
         "Files",
         "Writing",
@@ -610,6 +613,9 @@ fn what_is_no_regular_file_is_not_read() {
     let (home, store) = (home(), tempfile::tempdir().unwrap());
     let folder = home.path().join(".claude/projects/-work-app");
     std::os::unix::fs::symlink("/dev/zero", folder.join("zero.jsonl")).unwrap();
+    std::os::unix::fs::symlink("loop.jsonl", folder.join("loop.jsonl")).unwrap();
+    std::os::unix::fs::symlink("nowhere", folder.join("gone.jsonl")).unwrap();
+    std::os::unix::fs::symlink(home.path(), folder.join("above")).unwrap();
     let pipe = folder.join("pipe.jsonl");
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
     assert_eq!(

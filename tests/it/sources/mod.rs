@@ -10,6 +10,7 @@ mod cli;
 mod client;
 mod clipped;
 mod compressed;
+mod copies;
 mod damage;
 mod deletion;
 mod files;

@@ -69,6 +69,6 @@ impl ToolSessions {
 impl ListedTools for ToolSessions {
     fn follow(&self, id: &SessionId) {
         let (sources, catalog) = (&self.sources, &self.catalog);
-        sources.follow_logged(&self.store, catalog, id);
+        sources.follow_logged(&self.store, catalog, id, false);
     }
 }

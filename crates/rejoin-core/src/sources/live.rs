@@ -3,7 +3,7 @@
 //! The first look at a file reads its beginning and its end, which is enough for an entry. What can
 //! only be counted, such as prompts, is read later, while nothing else is done.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -46,6 +46,8 @@ pub struct LiveSources {
     pub(super) seen: Mutex<SeenFiles>,
     /// Notified when there are files that were not read as a whole.
     pub(super) uncounted: Notify,
+    /// The sessions that had changed in their tools' files while they were in use.
+    missed: Mutex<HashSet<SessionId>>,
     /// Buffers for files that are searched, one for each thread that does it.
     buffers: Mutex<Vec<Vec<u8>>>,
 }
@@ -58,6 +60,7 @@ impl LiveSources {
             places,
             seen: Mutex::default(),
             uncounted: Notify::new(),
+            missed: Mutex::default(),
             buffers: Mutex::default(),
         }
     }
@@ -150,26 +153,53 @@ impl LiveSources {
         catalog: &Catalog,
         id: &SessionId,
     ) -> Result<(), ImportError> {
+        self.follow_if(store, catalog, id, false)
+    }
+
+    /// The same; `is_changed` says that the file was another one when it was last listed, which its time
+    /// need not show.
+    fn follow_if(
+        &self,
+        store: &Store,
+        catalog: &Catalog,
+        id: &SessionId,
+        is_changed: bool,
+    ) -> Result<(), ImportError> {
         let Some((source, mut found)) = self.find(catalog, id)? else {
             return Ok(());
         };
-        found.modified = source.changed(&found)?;
+        let changed = source.changed(&found)?;
+        let was_missed = lock(&self.missed).remove(id);
+        let is_changed = is_changed || was_missed || changed != found.modified;
+        found.modified = changed;
         let logged = store.changed_at(id)?;
-        if logged.is_some_and(|logged| logged > found.modified) {
+        if !is_changed && logged.is_some_and(|logged| logged > found.modified) {
             return Ok(());
         }
         let importer = Importer::new(store, catalog, &self.places.home)?;
         match importer.import(source, &found) {
-            // The session is being continued here.
-            Err(ImportError::Store(StoreError::InUse { .. })) => Ok(()),
-            done => done.map(|_| ()),
+            Ok(_) => Ok(()),
+            Err(error) => {
+                lock(&self.missed).insert(id.clone());
+                match error {
+                    // The session is being continued here, or may be.
+                    ImportError::Store(StoreError::InUse { .. }) => Ok(()),
+                    error => Err(error),
+                }
+            }
         }
     }
 
     /// Makes a listed conversation a session of the store, or extends that, as
     /// [`follow`](Self::follow) does; logs why it fails.
-    pub fn follow_logged(&self, store: &Store, catalog: &Catalog, id: &SessionId) {
-        if let Err(error) = self.follow(store, catalog, id) {
+    pub fn follow_logged(
+        &self,
+        store: &Store,
+        catalog: &Catalog,
+        id: &SessionId,
+        is_changed: bool,
+    ) {
+        if let Err(error) = self.follow_if(store, catalog, id, is_changed) {
             let error = with_causes(&error);
             tracing::warn!(session = %id, error, "cannot import a conversation of another tool");
         }
@@ -381,7 +411,7 @@ pub(super) fn as_file(found: &FoundConversation) -> Option<FileOfTool> {
 }
 
 /// The entry of a conversation; none if there is no prompt in it.
-fn summary(
+pub(super) fn summary(
     source: &Source,
     found: &FoundConversation,
     glance: &Glance,

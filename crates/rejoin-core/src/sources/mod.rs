@@ -9,6 +9,7 @@ mod antigravity;
 mod blocks;
 mod branch;
 mod chat;
+mod chosen;
 mod claude_code;
 mod cline;
 mod cline_tasks;
@@ -62,6 +63,7 @@ use std::time::SystemTime;
 
 use crate::sys::Timestamp;
 
+pub use chosen::ChosenFiles;
 pub use conversation::{NewRecord, ToolConversation, UNNAMED};
 pub use damage::{DamageKind, DamagedPlace};
 use deletion::ToolDeletion;
@@ -390,11 +392,14 @@ impl FolderSearch<'_> {
             Err(error) => return self.search.errors.push((folder, error)),
         };
         for entry in entries {
-            let looked_at = entry.and_then(|entry| self.look_at(inside, &entry, depth));
+            let (path, looked_at) = match entry {
+                Ok(entry) => (entry.path(), self.look_at(inside, &entry, depth)),
+                Err(error) => (folder.clone(), Err(error)),
+            };
             if let Err(error) = looked_at
                 && error.kind() != io::ErrorKind::NotFound
             {
-                self.search.errors.push((folder.clone(), error));
+                self.search.errors.push((path, error));
             }
         }
     }
@@ -414,7 +419,11 @@ impl FolderSearch<'_> {
         }
         // Without looking up its path, unless it is a link.
         let file = if kind.is_symlink() {
-            fs::metadata(entry.path())?
+            match fs::metadata(entry.path()) {
+                // A link may lead nowhere, or to itself.
+                Err(error) if error.kind() != io::ErrorKind::PermissionDenied => return Ok(()),
+                file => file?,
+            }
         } else {
             entry.metadata()?
         };

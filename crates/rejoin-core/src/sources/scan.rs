@@ -2,7 +2,7 @@
 //! gone, and reads the beginning and the end of what has changed.
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, DefaultHasher, Hash};
 use std::io::Error;
 use std::path::{Path, PathBuf};
@@ -50,6 +50,8 @@ struct Present {
     source: &'static Source,
     found: FoundConversation,
     file: FileOfTool,
+    /// Whether the catalog has it as it was before.
+    was_reported: bool,
 }
 
 impl Present {
@@ -134,6 +136,7 @@ impl LiveSources {
                     source,
                     found,
                     file,
+                    was_reported: false,
                 })
             });
             let present: Vec<_> = present.collect();
@@ -202,15 +205,22 @@ impl LiveSources {
         batch: Vec<(&Present, ReadFile)>,
     ) -> Result<(), ListError> {
         let mut of_tools = Vec::with_capacity(batch.len());
+        let mut changed = HashSet::new();
         for (present, read) in batch {
+            let id = read.conversation.as_ref().map(|(id, _)| id.clone());
+            changed.extend(id.filter(|_| present.was_reported));
             let seen = seen.files.entry(present.source.name).or_default();
             if let Some(seen) = seen.get_mut(&present.name()) {
                 seen.id = read.conversation.as_ref().map(|(id, _)| id.clone());
             }
             of_tools.push((present.source.name, read));
         }
-        for id in catalog.tool_files().put(&of_tools)? {
-            self.follow_logged(store, catalog, &id);
+        let mut with_log: BTreeSet<_> = catalog.tool_files().put(&of_tools)?.into_iter().collect();
+        // The catalog may not have heard of a log yet.
+        let is_logged = |id: &&SessionId| store.exists(id).unwrap_or(false);
+        with_log.extend(changed.iter().filter(is_logged).cloned());
+        for id in with_log {
+            self.follow_logged(store, catalog, &id, changed.contains(&id));
         }
         if of_tools.iter().any(|(_, read)| !read.counted) {
             self.uncounted.notify_one();
@@ -236,7 +246,7 @@ fn compare(
     let mut before = seen.files.remove(source.name).unwrap_or_default();
     let mut now = HashMap::with_capacity(present.len());
     let mut changed = Vec::new();
-    for one in present {
+    for mut one in present {
         let (name, state) = (one.name(), one.state());
         let was = before.remove(&name);
         let is_new = seen.looked_at.is_some() && was.as_ref().is_none_or(|was| was.state != state);
@@ -249,7 +259,10 @@ fn compare(
                 }
                 id = reported;
             }
-            _ => changed.push(one),
+            known => {
+                one.was_reported = known.is_some();
+                changed.push(one);
+            }
         }
         now.insert(name, SeenFile { state, id });
     }

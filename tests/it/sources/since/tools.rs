@@ -53,7 +53,7 @@ impl Tool {
 pub(super) static TOOLS: [Tool; 10] = [
     Tool {
         name: "claude-code",
-        title: "Claude Agent",
+        title: "Claude Code",
         file: Some(CLAUDE_CODE),
         write: |home, said, is_compacted| claude_code(&home.join(CLAUDE_CODE), said, is_compacted),
         // The project was moved.
@@ -129,7 +129,7 @@ pub(super) static TOOLS: [Tool; 10] = [
     },
     Tool {
         name: "pi",
-        title: "pi ACP",
+        title: "pi",
         file: Some(PI),
         write: pi,
         migrate: None,

@@ -22,6 +22,10 @@ use crate::index::backend::ListError;
 use crate::index::observe::Observer;
 use crate::index::summary::Summary;
 
+/// The order of the files that have one conversation, the one first that it is read from: that in which
+/// something was said last; of those that are equal in that, the longest.
+const CHOSEN_FIRST: &str = "ends DESC, size DESC, path DESC, part DESC";
+
 /// How many files are reported with one write, for which other processes wait.
 const BATCH: usize = 256;
 
@@ -157,8 +161,8 @@ impl ToolFiles {
                 let put = batch.iter().map(|(tool, read)| put(tx, tool, read));
                 let with_log = put.collect::<Result<Vec<_>>>()?;
                 // When a row changes, the index writes all new words, so these come last.
-                for (_, read) in batch {
-                    put_words(tx, read)?;
+                for (tool, read) in batch {
+                    put_words(tx, tool, read)?;
                 }
                 Ok(with_log)
             })?;
@@ -189,8 +193,8 @@ impl ToolFiles {
         Ok(())
     }
 
-    /// The file with a conversation of the tools that are listed, and which tool's it is; the one
-    /// that changed last, if there are several.
+    /// The file with a conversation of the tools that are listed, and which tool's it is; of several, the
+    /// one that it is read from.
     pub fn file_of(
         &self,
         id: &SessionId,
@@ -220,7 +224,7 @@ impl ToolFiles {
     ) -> std::result::Result<Vec<Option<FileBeside>>, ListError> {
         let sql = format!(
             "SELECT path, part, size, changed, tool, ends, since, since_at FROM files
-             WHERE session = ? AND {} ORDER BY changed DESC LIMIT 1",
+             WHERE session = ? AND {} ORDER BY {CHOSEN_FIRST} LIMIT 1",
             session_rows::is_shown(&self.tools)
         );
         Ok(self.database.read(|tx| {
@@ -312,7 +316,7 @@ impl ToolFiles {
     /// [`keep_turns`](Self::keep_turns) has kept of each since its file changed.
     pub fn kept_turns(&self) -> std::result::Result<KeptTurns, ListError> {
         let sql = format!(
-            "SELECT id, (SELECT turns FROM files WHERE session = id ORDER BY changed DESC LIMIT 1)
+            "SELECT id, (SELECT turns FROM files WHERE session = id ORDER BY {CHOSEN_FIRST} LIMIT 1)
              FROM sessions WHERE tool IS NOT NULL AND updated_at IS NOT NULL AND {}",
             session_rows::is_shown(&self.tools)
         );
@@ -483,7 +487,7 @@ fn file_of(
 ) -> Result<Option<(String, FileOfTool)>> {
     let sql = format!(
         "SELECT path, part, size, changed, tool FROM files
-         WHERE session = ? AND {} ORDER BY changed DESC LIMIT 1",
+         WHERE session = ? AND {} ORDER BY {CHOSEN_FIRST} LIMIT 1",
         session_rows::is_shown(tools)
     );
     let values = std::iter::once(id.as_str()).chain(tools.iter().map(String::as_str));
@@ -507,6 +511,10 @@ fn put(tx: &Transaction<'_>, tool: &str, read: &ReadFile) -> Result<Option<Sessi
         None => false,
     };
     let before = session_of(tx, tool, file)?;
+    let was_chosen = match &before {
+        Some(before) => is_chosen(tx, before, tool, file)?,
+        None => false,
+    };
     tx.prepare_cached(
         "INSERT INTO files (tool, path, part, size, changed, session, counted, ends)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?)
@@ -528,13 +536,16 @@ fn put(tx: &Transaction<'_>, tool: &str, read: &ReadFile) -> Result<Option<Sessi
             .as_ref()
             .map(|(_, summary)| &summary.updated_at),
     ])?;
-    if let Some(before) = before.filter(|before| Some(before) != id) {
-        forget(tx, &before)?;
+    if let Some(before) = before.as_ref().filter(|before| Some(*before) != id) {
+        forget(tx, before)?;
     }
     let Some((id, summary)) = conversation else {
         return Ok(None);
     };
-    if !is_newest(tx, id, file)? {
+    if !is_chosen(tx, id, tool, file)? {
+        if was_chosen && before.as_ref() == Some(id) {
+            read_again(tx, id)?;
+        }
         return Ok(None);
     }
     let summary = Summary {
@@ -560,17 +571,22 @@ fn put(tx: &Transaction<'_>, tool: &str, read: &ReadFile) -> Result<Option<Sessi
     Ok(has_log.then(|| id.clone()))
 }
 
-/// Whether no other file with a conversation is newer: tools may have one in two files.
-fn is_newest(tx: &Transaction<'_>, id: &SessionId, file: &FileOfTool) -> Result<bool> {
-    let newer = "SELECT 1 FROM files WHERE session = ? AND changed > ?";
-    let mut newer = tx.prepare_cached(newer)?;
-    Ok(!newer.exists(params![id.as_str(), file.changed])?)
+/// Whether a conversation is read from this file.
+fn is_chosen(tx: &Transaction<'_>, id: &SessionId, tool: &str, file: &FileOfTool) -> Result<bool> {
+    let sql = format!(
+        "SELECT tool = ? AND path = ? AND part = ? FROM files
+         WHERE session = ? ORDER BY {CHOSEN_FIRST} LIMIT 1"
+    );
+    tx.prepare_cached(&sql)?
+        .query_row([tool, &file.path, &file.part, id.as_str()], |columns| {
+            columns.get(0)
+        })
 }
 
 /// Replaces the words of a conversation that was read as a whole.
-fn put_words(tx: &Transaction<'_>, read: &ReadFile) -> Result<()> {
+fn put_words(tx: &Transaction<'_>, tool: &str, read: &ReadFile) -> Result<()> {
     match &read.conversation {
-        Some((id, _)) if read.counted && is_newest(tx, id, &read.file)? => {
+        Some((id, _)) if read.counted && is_chosen(tx, id, tool, &read.file)? => {
             word_rows::replace(tx, id, &read.text)
         }
         _ => Ok(()),
@@ -598,14 +614,18 @@ fn session_of(tx: &Transaction<'_>, tool: &str, file: &FileOfTool) -> Result<Opt
 /// Removes the row of a conversation of which no file is left. If there is another file, that is read
 /// again.
 fn forget(tx: &Transaction<'_>, id: &SessionId) -> Result<()> {
-    let others = tx
-        .prepare_cached("UPDATE files SET changed = -1 WHERE session = ?")?
-        .execute([id.as_str()])?;
+    let others = read_again(tx, id)?;
     let is_tools = "SELECT 1 FROM sessions WHERE id = ? AND tool IS NOT NULL";
     if others == 0 && tx.prepare_cached(is_tools)?.exists([id.as_str()])? {
         word_rows::delete(tx, id)?;
     }
     Ok(())
+}
+
+/// Lets the next look at the files read those with a conversation again. Returns how many these are.
+fn read_again(tx: &Transaction<'_>, id: &SessionId) -> Result<usize> {
+    tx.prepare_cached("UPDATE files SET changed = -1 WHERE session = ?")?
+        .execute([id.as_str()])
 }
 
 /// Reads a file from the first columns.

@@ -10,14 +10,14 @@ mod threads;
 mod tool;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use ruzstd::decoding::StreamingDecoder;
 use serde_json::Value;
 
-use crate::json;
 use crate::sys::Timestamp;
 
 use super::conversation::{ConversationBuilder, ToolConversation};
@@ -63,9 +63,21 @@ pub(super) fn is_conversation(path: &Path) -> bool {
     name.starts_with("rollout-") && has_extension(name_of_plain, &["jsonl"])
 }
 
-/// Leaves the last rollout of each thread. A thread that was rewound has several: the first one is named
-/// after the thread, the others after the thread and themselves, with ids that grow with time.
+/// Leaves the last rollout of each thread, and of one that is also compressed, the plain one. A thread that
+/// was rewound has several: the first one is named after the thread, the others after the thread and
+/// themselves, with ids that grow with time.
 pub(super) fn choose(found: &mut Vec<FoundConversation>) {
+    let plain = found.iter().filter(|found| !is_compressed(&found.path));
+    let plain: HashSet<OsString> = plain
+        .filter_map(|found| Some(found.path.file_name()?.to_owned()))
+        .collect();
+    found.retain(|found| {
+        let name = found
+            .path
+            .file_stem()
+            .filter(|_| is_compressed(&found.path));
+        name.is_none_or(|name| !plain.contains(name))
+    });
     let mut last: HashMap<String, String> = HashMap::new();
     for (thread, rollout) in found.iter().filter_map(|found| ids(&found.path)) {
         if let Some(rollout) = rollout {
@@ -103,10 +115,6 @@ pub(super) fn read(
     bytes: &[u8],
     wanted: Wanted<'_>,
 ) -> ToolConversation {
-    // A file that is being compressed or decompressed is there twice.
-    if is_compressed(&found.path) && found.path.with_extension("").exists() {
-        return ToolConversation::default();
-    }
     let (bytes, is_whole) = plain(&found.path, bytes);
     let lines = lines::objects(&bytes);
     let mut records = lines.objects;
@@ -130,28 +138,12 @@ pub(super) fn read(
     let id = reader.id();
     let state = id.and_then(|id| threads::of(&found.root).get(id).cloned());
     let state = state.unwrap_or_default();
-    // Earlier versions wrote the names to a file.
-    let name = state.name.or_else(|| name(&found.root, id?));
     let is_put_away = found
         .path
         .parent()
         .is_some_and(|folder| folder.ends_with(ARCHIVE));
-    let conversation = reader.finish(name.as_deref(), is_put_away || state.is_archived);
+    let conversation = reader.finish(state.name.as_deref(), is_put_away || state.is_archived);
     conversation.damaged(damage)
-}
-
-/// The name that the user has given to a thread. Later lines of the file with the names count.
-fn name(root: &Path, thread: &str) -> Option<String> {
-    let bytes = super::bytes(&root.join("session_index.jsonl")).ok()?;
-    let quoted = json::quoted(thread);
-    let mut places = memchr::memmem::rfind_iter(&bytes, quoted.as_bytes());
-    places.find_map(|at| {
-        let start = memchr::memrchr(b'\n', &bytes[..at]).map_or(0, |end| end + 1);
-        let end = memchr::memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |end| at + end);
-        let line = lines::objects(&bytes[start..end]).objects.pop()?;
-        let name = line["thread_name"].as_str()?;
-        (line["id"] == thread && !name.trim().is_empty()).then(|| name.to_owned())
-    })
 }
 
 /// All ways to start a subagent have one of these in their names.
