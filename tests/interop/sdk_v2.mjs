@@ -1,7 +1,9 @@
 // The TypeScript SDK's version 2: a conversation is killed in mid-answer and resumed in a new
-// process, with a replay from its start, from a message, and without one.
+// process, with a replay from its start, from a message, and without one; and prompts with keys go
+// through many kills.
 
 import assert from "node:assert/strict";
+import { randomInt } from "node:crypto";
 import { client, methods, ndJsonStream, PROTOCOL_VERSION } from "@agentclientprotocol/sdk/experimental/v2";
 import { Agent, allow } from "./support/agent.mjs";
 import { finish, step, within } from "./support/checks.mjs";
@@ -130,6 +132,106 @@ await step("no replay is none, and the conversation goes on; what is sent meanwh
     assert.deepEqual([items[0].id, items[2].id], ids);
     const [first, second] = [items[1], items[3]].map(({ blocks }) => blocks[0].text);
     assert(first.includes("/slow 30") && second.includes("hello from ts"), `${first}\n${second}`);
+  });
+  await agent.end();
+});
+
+/** How much of what a client has shown a replay must show in the same way, and what else it showed. */
+const screen = (updates) => {
+  const transcript = new Transcript();
+  let settled = 0;
+  for (const update of updates) {
+    transcript.update(update);
+    if (transcript.state?.state === "idle") settled = transcript.items.length;
+  }
+  return { items: transcript.items, settled };
+};
+
+const words = (item) => (item.blocks ?? []).map((block) => block.text ?? "").join("");
+const names = (items) => items.map((item) => item.tool ?? item.id ?? "plan");
+
+/** That `later` shows all of `earlier`: in its place, once, with the words that had arrived. */
+function goesOn(earlier, later) {
+  assert.deepEqual(names(later.items).slice(0, earlier.items.length), names(earlier.items), "a gap");
+  assert.equal(new Set(names(later.items)).size, later.items.length, "a double");
+  const settled = (part) => shown(part.items.slice(0, earlier.settled));
+  assert.deepEqual(settled(later), settled(earlier));
+  for (const [at, item] of earlier.items.entries()) {
+    assert(words(later.items[at]).startsWith(words(item)), `the words of item ${at} are others`);
+  }
+}
+
+await step("prompts with keys go through kills at random instants, in turns and in replays", async () => {
+  const prompts = ["/echo one", "/slow 6", "/mixed", "/slow 5", "/echo two", "/tool", "/slow 4", "/echo three"];
+  const done = new Set();
+  let before = { items: [], settled: 0 };
+  let kills = 0;
+  let cutReplays = 0;
+  sessionId = undefined;
+  for (let life = 0; done.size < prompts.length; life += 1) {
+    assert(life < 100, "it comes to no end");
+    let isWhole = false;
+    const agent = await connected(async (sdk, agent) => {
+      // Some die in the replay, which is longer with each life, some in a turn, and some live.
+      const lines = randomInt(2, 30 + before.items.length);
+      const killed = agent.until("its death", () => agent.received.length >= lines)
+        .then(() => agent.kill()).then(() => { kills += 1; }, () => {});
+      const work = async () => {
+        if (sessionId === undefined) {
+          ({ sessionId } = await sdk.request(methods.agent.session.new, { cwd, mcpServers: [] }));
+        } else {
+          const updates = await resumed(sdk, agent, sessionId, { type: "start" });
+          const marks = updates.filter(({ sessionUpdate }) => sessionUpdate === "replay_complete");
+          assert.equal(marks.length, 1, "the end of the replay is marked once");
+          goesOn(before, screen(updates));
+        }
+        isWhole = true;
+        const known = new Set(names(fold(agent.updates(sessionId)).items));
+        for (const [number, words] of prompts.entries()) {
+          if (done.has(number)) continue;
+          const from = agent.received.length;
+          const { messageId } = await sdk.request(methods.agent.session.prompt,
+            { sessionId, prompt: text(words), idempotencyKey: `key ${number}` });
+          // One that has begun in an earlier life is over.
+          if (!known.has(messageId)) await agent.until(`the end of ${words}`, idle(sessionId), from);
+          done.add(number);
+        }
+      };
+      const died = agent.exited.then(() => "died");
+      assert([undefined, "died"].includes(await Promise.race([work(), died.catch(() => {})]).catch(async (error) => {
+        // What is under way fails with the process, and nothing else does.
+        if (error instanceof assert.AssertionError) throw error;
+        return within(5, `its death after ${error}`, died);
+      })));
+      if (done.size < prompts.length) await within(25, "the agent's last words", Promise.all([killed, agent.exited]));
+    });
+    assert.deepEqual(agent.problems, []);
+    const now = screen(sessionId === undefined ? [] : agent.updates(sessionId));
+    if (isWhole) {
+      goesOn(before, now);
+      before = now;
+    } else if (sessionId !== undefined) {
+      cutReplays += 1;
+      const [cut, all] = [now, before].map(({ items }) => names(items));
+      const both = Math.min(cut.length, all.length);
+      assert.deepEqual(cut.slice(0, both), all.slice(0, both), "a replay that was cut has a gap");
+    }
+    if (agent.child.exitCode === null && agent.child.signalCode === null) await agent.end();
+  }
+  console.log(`# ${kills} kills, ${cutReplays} of them in a replay`);
+  const agent = await connected(async (sdk, agent) => {
+    const whole = screen(await resumed(sdk, agent, sessionId, { type: "start" }));
+    goesOn(before, whole);
+    const said = whole.items.filter((item) => item.role === "user").map(words);
+    assert.deepEqual(said, prompts, "each prompt is there once, in its order");
+    // Each key is answered with its first message, and nothing is inserted.
+    const ids = whole.items.filter((item) => item.role === "user").map((item) => item.id);
+    for (const [number, words] of prompts.entries()) {
+      const { messageId } = await sdk.request(methods.agent.session.prompt,
+        { sessionId, prompt: text(words), idempotencyKey: `key ${number}` });
+      assert.equal(messageId, ids[number]);
+    }
+    assert.deepEqual(names(fold(agent.updates(sessionId)).items), names(whole.items));
   });
   await agent.end();
 });

@@ -259,7 +259,25 @@ fn each_tool_goes_on_with_its_own_conversations() {
     assert!(rejoin(&["import", "codex"]).status.success());
     let listed = prints(&["list", "--json"]);
     let one = listed.as_array().unwrap().first().unwrap();
-    let resumed = prints(&["resume", "--json", one["sessionId"].as_str().unwrap()]);
+    let id = one["sessionId"].as_str().unwrap();
+    let resumed = prints(&["resume", "--json", id]);
     assert_eq!(resumed["agentSession"], one["agentSessions"][0]);
     assert_eq!(resumed["command"][1], "resume");
+    // The tool has what was undone, and nothing else when that is brought back.
+    assert!(rejoin(&["rewind", id, "--to", "0"]).status.success());
+    let refused = rejoin(&["resume", id]);
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert!(text.contains("not known to any agent"), "{text}");
+    let mut states = Vec::new();
+    for _ in 0..2 {
+        assert!(rejoin(&["rewind", id, "--undo"]).status.success());
+        let again = rejoin(&["resume", "--json", id]);
+        let is_back = again.status.success();
+        if is_back {
+            let again: Value = serde_json::from_slice(&again.stdout).unwrap();
+            assert_eq!(again["agentSession"], resumed["agentSession"]);
+        }
+        states.push(is_back);
+    }
+    assert_eq!(states, [true, false]);
 }

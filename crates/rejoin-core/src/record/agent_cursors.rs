@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::cursor::{Cursor, CursorSide};
+use super::cursor::{CursorSide, LogPlace};
 use super::places::{Entity, Place, Places};
 use super::{AgentSessionId, Kind, Record};
 use crate::json::{self, Object};
@@ -18,9 +18,6 @@ pub struct AgentPlace {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
-
-/// A place in a log: a side of the record with this number.
-pub type LogPlace = (u64, CursorSide);
 
 /// The agent's cursors of one log, record by record.
 #[derive(Debug)]
@@ -173,23 +170,34 @@ impl AgentCursors {
 
     /// The place of the cursor with this id, if the agent forks there.
     pub fn find(&self, id: &str) -> Option<LogPlace> {
-        let mut known = self.known.iter().filter(|known| known.is_accepted);
-        let found = known.find(|known| known.id == id)?;
-        Some(found.place.unwrap_or((self.last, CursorSide::After)))
-    }
-
-    /// The agent's own cursor at one of the log's.
-    pub fn at(&self, cursor: Cursor) -> Option<&str> {
-        self.at_place((cursor.seq, cursor.side))
+        let found = self.accepted().find(|(known, _)| *known == id);
+        found.map(|(_, place)| place)
     }
 
     /// The agent's own cursor at a place in the log.
-    pub fn at_place(&self, place: LogPlace) -> Option<&str> {
+    pub fn at(&self, place: LogPlace) -> Option<&str> {
         let place = Some(place);
         let mut known = self.known.iter().filter(|known| known.is_accepted);
         known
             .find(|known| known.place == place)
             .map(|known| &*known.id)
+    }
+
+    /// The ids of all cursors at which the agent forks, with their places.
+    pub fn accepted(&self) -> impl Iterator<Item = (&str, LogPlace)> {
+        let known = self.known.iter().filter(|known| known.is_accepted);
+        let last = (self.last, CursorSide::After);
+        known.map(move |known| (&*known.id, known.place.unwrap_or(last)))
+    }
+
+    /// Whether the agent has announced none.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    /// Whether no turn is open.
+    pub fn is_between_turns(&self) -> bool {
+        self.places.is_between_turns()
     }
 
     /// The members of a `cursor_update` that announces the agent's own cursor with this id, as the beginning
@@ -280,15 +288,8 @@ mod tests {
         records.push((Kind::End, None, END));
         let ended = read(&records);
         assert_eq!(ended.find("last"), after(11));
-        let record = Record {
-            seq: 11,
-            ..Record::sample(Kind::End, None, END)
-        };
-        assert_eq!(
-            ended.at(Cursor::of("s", &record, CursorSide::After)),
-            Some("last")
-        );
-        assert_eq!(ended.at(Cursor::of("s", &record, CursorSide::Before)), None);
+        assert_eq!(ended.at((11, CursorSide::After)), Some("last"));
+        assert_eq!(ended.at((11, CursorSide::Before)), None);
         assert_eq!(ended.session().map(|session| &*session.id), Some("i1"));
         // Another session of the agent has none of them.
         let other = SESSION.replace("i1", "i2");

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{Kind, Record, line};
-use crate::json;
+use crate::json::{self, Object};
 use crate::protocol::{Role, UpdateKind};
 
 /// A place in a log: before a message of the user, or after the end of a turn or a compaction.
@@ -20,10 +20,14 @@ pub struct Cursor {
     check: u32,
 }
 
+/// A place in a log: a side of the record with this number.
+pub type LogPlace = (u64, CursorSide);
+
 /// A side of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CursorSide {
     /// The history ends before the record.
+    #[default]
     Before,
     /// The history ends with the record.
     After,
@@ -42,17 +46,26 @@ impl Cursor {
         }
     }
 
+    /// Where it is.
+    pub fn place(self) -> LogPlace {
+        (self.seq, self.side)
+    }
+
+    /// The members of a `cursor_update` that says that nothing accepts it any longer, as the beginning of an
+    /// object.
+    pub fn withdrawal(self, object: Object) -> Object {
+        object
+            .string("cursorId", &self.to_string())
+            .raw("capabilities", "null")
+    }
+
     /// Parses an id. Only the spelling that is written is one.
     pub fn parse(id: &str) -> Option<Self> {
         let (place, check) = id.split_once('-')?;
         let (side, seq) = place.split_at_checked(1)?;
         let cursor = Self {
             seq: seq.parse().ok()?,
-            side: match side {
-                "b" => CursorSide::Before,
-                "a" => CursorSide::After,
-                _ => return None,
-            },
+            side: CursorSide::parse(side)?,
             check: u32::from_str_radix(check, 16).ok()?,
         };
         (cursor.to_string() == id).then_some(cursor)
@@ -79,11 +92,27 @@ impl Cursor {
 
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let side = match self.side {
-            CursorSide::Before => 'b',
-            CursorSide::After => 'a',
-        };
-        write!(f, "{side}{}-{:08x}", self.seq, self.check)
+        write!(f, "{}{}-{:08x}", self.side, self.seq, self.check)
+    }
+}
+
+impl CursorSide {
+    /// Parses its letter.
+    pub fn parse(letter: &str) -> Option<Self> {
+        match letter {
+            "b" => Some(Self::Before),
+            "a" => Some(Self::After),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for CursorSide {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Before => "b",
+            Self::After => "a",
+        })
     }
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::sys::SessionId;
 
-use super::FORMAT;
+use super::{AgentSessionId, FORMAT};
 
 /// The header of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +50,13 @@ impl Header {
             protocol_version: 1,
             forked_from: None,
         }
+    }
+
+    /// The session of the agent that the session was made from, as that agent knows it.
+    pub(crate) fn agent_session(&self) -> Option<AgentSessionId> {
+        let id = self.known_as.clone()?;
+        let agent = self.engine.name.clone();
+        Some(AgentSessionId { agent, id })
     }
 
     /// The client that an answer without the name of a client was given in. A fork has answers that were

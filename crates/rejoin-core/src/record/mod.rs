@@ -30,7 +30,7 @@ pub use agent_cursors::{AgentCursors, AgentPlace, KnownPlace};
 pub use agent_session_id::AgentSessionId;
 pub use as_v1::{InVersion1, snapshot_of};
 pub use current_settings::CurrentSettings;
-pub use cursor::Cursor;
+pub use cursor::{Cursor, LogPlace};
 pub use header::Header;
 pub use kind::Kind;
 pub use line::Record;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::{AgentPlace, Kind, snapshot_of};
+use super::{AgentPlace, AgentSessionId, Kind, snapshot_of};
 use crate::json;
 use crate::protocol::UpdateKind;
 
@@ -53,6 +53,13 @@ impl Rewind {
     /// Reads a payload; `None` if it is damaged.
     pub fn read(payload: &str) -> Option<Self> {
         serde_json::from_str(payload).ok()
+    }
+
+    /// The session of an agent that ends at the place, in which the agent goes on. Without one it goes on in
+    /// a session that it makes later.
+    pub fn session_at_place(payload: &str) -> Option<AgentSessionId> {
+        let place = Self::read(payload)?.agent_session?;
+        place.cursor.is_none().then_some(place.session)
     }
 }
 

@@ -1,9 +1,10 @@
 //! The session cursors that a client is sent: live, and after a replay those of the last turns.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use crate::protocol::UpdateKind;
-use crate::record::{AgentCursors, Kind, KnownPlace, Record, RewoundHistory};
+use crate::record::{AgentCursors, Cursor, Kind, KnownPlace, Record, RewoundHistory};
 use crate::replay::live_line;
 use crate::store::Appended;
 use crate::sys::SessionId;
@@ -21,8 +22,19 @@ pub(super) struct Cursors {
     places: AgentCursors,
     /// Whether the client is sent the agent's own cursors, too. Live the agent has sent them.
     shows_own: bool,
-    /// Places that the client was not sent, each with where its record ends in the log, in bytes.
-    due: VecDeque<(u64, KnownPlace)>,
+    /// What the client was not sent yet, each with where its record ends in the log, in bytes.
+    due: VecDeque<(u64, Due)>,
+    /// The log's cursors that the client has of the last turn.
+    sent: Vec<Cursor>,
+}
+
+/// What a client is due to be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Due {
+    /// The cursor of a place.
+    Place(KnownPlace),
+    /// A cursor of the log no longer counts: the agent has announced its own at the place.
+    Withdrawal(Cursor),
 }
 
 impl Cursors {
@@ -35,6 +47,7 @@ impl Cursors {
             places: AgentCursors::new(session.as_str()),
             shows_own: false,
             due: VecDeque::new(),
+            sent: Vec::new(),
         })
     }
 
@@ -51,47 +64,66 @@ impl Cursors {
     pub(super) fn restart(&mut self) {
         self.places = AgentCursors::new(self.session.as_str());
         self.due.clear();
+        self.sent.clear();
     }
 
     /// Takes the next record, which ends there in the log.
     pub(super) fn record(&mut self, record: &Record<'_>, end: u64) {
-        if record.kind == Kind::Rewind {
-            let history = RewoundHistory::of(record.seq, record.payload);
-            let places = &self.places;
-            self.due.retain(|(_, due)| {
-                let seq = match due {
-                    KnownPlace::Log(place) => Some(place.cursor.seq),
-                    KnownPlace::Agent(id) => places.find(id).map(|(seq, _)| seq),
-                };
-                let history = history.as_ref();
-                history
-                    .zip(seq)
-                    .is_some_and(|(history, seq)| history.contains(seq))
-            });
+        match record.kind {
+            Kind::Rewind => self.forget_undone(record),
+            Kind::Prompt if self.places.is_between_turns() => self.sent.clear(),
+            _ => {}
         }
         let Some(found) = self.places.record(record) else {
             return;
         };
         if let KnownPlace::Agent(id) = &found {
+            let is_there = |cursor: &Cursor| self.places.at(cursor.place()) == Some(id);
+            if let Some(at) = self.sent.iter().position(is_there) {
+                let withdrawn = self.sent.swap_remove(at);
+                self.push(end, Due::Withdrawal(withdrawn));
+            }
             let mut known = self.due.iter().map(|(_, due)| self.own(due));
             if !self.shows_own || known.any(|own| own == Some(id)) {
                 return;
             }
-        } else if let Some(own) = self.own(&found) {
-            let own = KnownPlace::Agent(own.to_owned());
+        } else if let Some(own) = self.own(&Due::Place(found.clone())) {
+            let own = Due::Place(KnownPlace::Agent(own.to_owned()));
             self.due.retain(|(_, due)| *due != own);
         }
+        self.push(end, Due::Place(found));
+    }
+
+    fn push(&mut self, end: u64, due: Due) {
         if self.due.len() == ANNOUNCED {
             self.due.pop_front();
         }
-        self.due.push_back((end, found));
+        self.due.push_back((end, due));
+    }
+
+    /// The places that a rewind has undone are no longer sent.
+    fn forget_undone(&mut self, rewind: &Record<'_>) {
+        let history = RewoundHistory::of(rewind.seq, rewind.payload);
+        let places = &self.places;
+        self.due.retain(|(_, due)| {
+            let seq = match due {
+                Due::Place(KnownPlace::Log(place)) => Some(place.cursor.seq),
+                Due::Place(KnownPlace::Agent(id)) => places.find(id).map(|(seq, _)| seq),
+                Due::Withdrawal(cursor) => Some(cursor.seq),
+            };
+            let history = history.as_ref();
+            history
+                .zip(seq)
+                .is_some_and(|(history, seq)| history.contains(seq))
+        });
     }
 
     /// The agent's own cursor at a place.
-    fn own<'a>(&'a self, place: &'a KnownPlace) -> Option<&'a str> {
-        match place {
-            KnownPlace::Log(place) => self.places.at(place.cursor),
-            KnownPlace::Agent(id) => Some(id),
+    fn own<'a>(&'a self, due: &'a Due) -> Option<&'a str> {
+        match due {
+            Due::Place(KnownPlace::Log(place)) => self.places.at(place.cursor.place()),
+            Due::Place(KnownPlace::Agent(id)) => Some(id),
+            Due::Withdrawal(_) => None,
         }
     }
 
@@ -120,30 +152,46 @@ impl Cursors {
         }
     }
 
-    /// Whether the client is due to be sent places.
-    pub(super) fn is_due(&self) -> bool {
-        !self.due.is_empty()
+    /// Whether the client is due to be sent something of what is before `until` in the log.
+    pub(super) fn is_due(&self, until: u64) -> bool {
+        self.due.front().is_some_and(|(end, _)| *end <= until)
     }
 
     /// The client knows the places so far.
     pub(super) fn skip(&mut self) {
-        self.due.clear();
+        let known = std::mem::take(&mut self.due);
+        for (_, due) in known {
+            self.note_sent(&due);
+        }
     }
 
-    /// Appends the updates for the client, which knows the session by this name and the places up to `sent`
-    /// in the log.
-    pub(super) fn lines(&mut self, name: &str, sent: u64, out: &mut Vec<u8>) {
-        for (end, place) in std::mem::take(&mut self.due) {
+    /// The client has what it was due to be sent.
+    fn note_sent(&mut self, due: &Due) {
+        if let Due::Place(KnownPlace::Log(place)) = due
+            && self.own(due).is_none()
+        {
+            self.sent.push(place.cursor);
+        }
+    }
+
+    /// Appends the updates for the client, which knows the session by this name and the places up to
+    /// `known.start` in the log, of what is before `known.end`.
+    pub(super) fn lines(&mut self, name: &str, known: Range<u64>, out: &mut Vec<u8>) {
+        while self.is_due(known.end)
+            && let Some((end, due)) = self.due.pop_front()
+        {
             let object = UpdateKind::Cursor.object();
-            let update = match (self.own(&place), &place) {
+            let update = match (self.own(&due), &due) {
+                (_, Due::Withdrawal(cursor)) => Some(cursor.withdrawal(object)),
                 (Some(own), _) if self.shows_own => self.places.members(own, object),
-                (None, KnownPlace::Log(place)) => Some(place.members(object)),
+                (None, Due::Place(KnownPlace::Log(place))) => Some(place.members(object)),
                 // The client has the agent's own.
                 _ => None,
             };
-            if let Some(update) = update.filter(|_| end > sent) {
+            if let Some(update) = update.filter(|_| end > known.start) {
                 live_line(name, &update.end(), out);
             }
+            self.note_sent(&due);
         }
     }
 }
@@ -162,6 +210,7 @@ mod tests {
             shows_own: false,
             session,
             due: VecDeque::new(),
+            sent: Vec::new(),
         };
         let turn = |cursors: &mut Cursors, number: u64| {
             let (prompt, end) = (r#"{"prompt":[]}"#, "{}");
@@ -181,7 +230,7 @@ mod tests {
         };
         let sent = |cursors: &mut Cursors, sent: u64| {
             let mut lines = Vec::new();
-            cursors.lines("s", sent, &mut lines);
+            cursors.lines("s", sent..u64::MAX, &mut lines);
             let lines = String::from_utf8(lines).unwrap();
             let ids = lines.lines().map(|line| {
                 let id = line.split(r#""cursorId":""#).nth(1).unwrap();

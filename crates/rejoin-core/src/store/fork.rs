@@ -1,12 +1,11 @@
 //! Creates a session with the history of another one, as an independent copy.
 
 use crate::json::{string_member, text_member};
-use crate::record::agent_cursors::LogPlace;
 use crate::record::cursor::CursorSide;
 use crate::record::metadata::{archived, restored};
 use crate::record::prompt_keys::without_key;
 use crate::record::{
-    AgentCursors, AgentPlace, AgentSessionId, Cursor, FORMAT_V2, Header, Kind, OpenCalls,
+    AgentCursors, AgentPlace, AgentSessionId, Cursor, FORMAT_V2, Header, Kind, LogPlace, OpenCalls,
     OpenSubagents, OpenTurns, Record, snapshot_of, subagents,
 };
 use crate::sys::SessionId;
@@ -134,7 +133,10 @@ fn resolve<'a>(
         agents.record(&entry.record);
     })?;
     let (point, cursor) = if let Some(cursor) = Cursor::parse(id) {
-        (CopyPoint::Cursor(cursor, session), agents.at(cursor))
+        (
+            CopyPoint::Cursor(cursor, session),
+            agents.at(cursor.place()),
+        )
     } else {
         let place = agents.find(id).ok_or(ForkError::CursorNotFound)?;
         (CopyPoint::Place(place), Some(id))

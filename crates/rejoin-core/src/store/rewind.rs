@@ -8,7 +8,7 @@ use crate::protocol::{Role, UpdateKind};
 use crate::record::cursor::CursorSide;
 use crate::record::rewind::WENT_BACK;
 use crate::record::{
-    AgentCursors, AgentPlace, AgentSessionId, Cursor, Kind, OpenTurns, Record, Rewind,
+    AgentCursors, AgentPlace, AgentSessionId, Cursor, Header, Kind, OpenTurns, Record, Rewind,
     RewindTarget, RewoundHistory,
 };
 
@@ -140,8 +140,12 @@ impl AgentHistories {
     fn record(&mut self, record: &Record<'_>) {
         self.cursors.record(record);
         match record.kind {
+            Kind::Session => {
+                let header = serde_json::from_str::<Header>(record.payload).ok();
+                self.current = header.and_then(|header| header.agent_session());
+            }
             Kind::AgentSessionId => self.current = AgentSessionId::read(record.payload),
-            Kind::Rewind => self.current = None,
+            Kind::Rewind => self.current = Rewind::session_at_place(record.payload),
             Kind::Prompt => {
                 self.open.begin(record.id, ());
             }
@@ -184,8 +188,8 @@ impl AgentHistories {
                 cursor: None,
             });
         }
-        let cursor = self.cursors.at_place((seq, CursorSide::Before));
-        let cursor = cursor.or_else(|| self.cursors.at_place((after, CursorSide::After)))?;
+        let cursor = self.cursors.at((seq, CursorSide::Before));
+        let cursor = cursor.or_else(|| self.cursors.at((after, CursorSide::After)))?;
         Some(AgentPlace {
             session: self.cursors.session()?.clone(),
             cursor: Some(cursor.to_owned()),

@@ -7,7 +7,7 @@ use crate::record::open_turns::is_interrupted;
 use crate::record::titles::TitleTracker;
 use crate::record::{
     Activity, AgentSessionId, CurrentSettings, Kind, OpenCalls, OpenSubagents, OpenTurns,
-    PromptKeys, Record, snapshot_of,
+    PromptKeys, Record, Rewind, snapshot_of,
 };
 use crate::sys::SessionId;
 
@@ -84,10 +84,7 @@ pub(super) fn scan(
     let header = header::read(records, file, id)?;
     let begun = records.leave_out_undone(&header, file);
     begun.map_err(StoreError::disk("read", file.path()))?;
-    let agent_session = header.known_as.clone().map(|id| AgentSessionId {
-        agent: header.engine.name.clone(),
-        id,
-    });
+    let agent_session = header.agent_session();
     let mut scan = Scan {
         created_at: String::new(),
         workspace: header.workspace.clone(),
@@ -177,8 +174,7 @@ impl Scan {
             Kind::Begin => self.open_turns.resume(record.id, offset),
             Kind::Rewind => {
                 self.interrupted = false;
-                // The agent goes on in another one.
-                self.agent_session = None;
+                self.agent_session = Rewind::session_at_place(record.payload);
             }
             Kind::End => {
                 self.interrupted = is_interrupted(record.payload);

@@ -94,17 +94,22 @@ impl Delivery<'_> {
     }
 
     /// Sends the client the session cursors that are new, unless it reads the log.
-    pub(in crate::session) async fn send_cursors(&mut self) {
+    async fn send_cursors(&mut self) {
+        self.send_cursors_before(u64::MAX).await;
+    }
+
+    /// Sends those of places before this one in the log, in bytes.
+    async fn send_cursors_before(&mut self, until: u64) {
         let is_level = self.front.load.is_none() && !self.front.holds();
         let session = self.owner.session.as_mut();
         let cursors = session.and_then(|session| session.cursors.as_mut());
-        let Some(cursors) = cursors.filter(|cursors| cursors.is_due()) else {
+        let Some(cursors) = cursors.filter(|cursors| cursors.is_due(until)) else {
             return;
         };
         if is_level && !self.front.held.is_answering {
             let screen = &mut self.front.screen;
             let mut lines = Vec::new();
-            cursors.lines(&screen.client_id, screen.cursors_sent, &mut lines);
+            cursors.lines(&screen.client_id, screen.cursors_sent..until, &mut lines);
             screen.put(&lines, None).await;
         }
     }
@@ -137,6 +142,9 @@ impl Delivery<'_> {
     pub(in crate::session) async fn show(&mut self, block: &Block) {
         let end = self.shown_end();
         let at = self.owner.last_appended();
+        // The place before the prompt has waited for what the agent says first, which may be its own
+        // cursor there.
+        self.send_cursors_before(at.start).await;
         if !self.front.holds() {
             self.announce_aliases().await;
         }

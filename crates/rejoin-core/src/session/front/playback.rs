@@ -397,7 +397,7 @@ impl Playback {
 
     fn add_cursors(&mut self) {
         if let Some(cursors) = &mut self.cursors {
-            cursors.lines(&self.name, 0, &mut self.lines);
+            cursors.lines(&self.name, 0..u64::MAX, &mut self.lines);
         }
     }
 

@@ -162,12 +162,10 @@ impl SessionTask {
             }
             Effect::Begin(prompt) => {
                 self.delivery().show_prompt_of_other(&prompt).await;
-                self.delivery().send_cursors().await;
                 self.owner.begin(prompt);
             }
             Effect::Skip(prompt) => {
                 self.delivery().show_prompt_of_other(&prompt).await;
-                self.delivery().send_cursors().await;
                 self.owner.skip(&prompt);
             }
             Effect::Pass(route) => {
