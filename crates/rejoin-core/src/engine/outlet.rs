@@ -99,6 +99,14 @@ impl Block {
         block
     }
 
+    /// An empty block with room for so many bytes of so many payloads.
+    pub fn with_capacity(bytes: usize, payloads: usize) -> Self {
+        Self {
+            text: String::with_capacity(bytes),
+            parts: Vec::with_capacity(payloads),
+        }
+    }
+
     /// Adds a payload: JSON text without line breaks.
     pub fn push(&mut self, kind: Kind, payload: &str) {
         self.push_parts(kind, &[payload]);

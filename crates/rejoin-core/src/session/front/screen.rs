@@ -18,6 +18,9 @@ use crate::transport::ClientConnection;
 /// The memory of a longer line is freed, in bytes.
 const LINE_KEPT: usize = 256 * 1024;
 
+/// What a line has besides its payload and the session's id, in bytes.
+const LINE_HEAD: usize = 96;
+
 /// What a client sees of a session.
 #[expect(
     clippy::struct_excessive_bools,
@@ -83,6 +86,8 @@ impl ClientScreen {
     /// Shows a block that was just appended, beginning at `start` in the log.
     pub(super) async fn show_block(&mut self, block: &Block, start: u64) {
         self.line.clear();
+        let heads = block.len() * (LINE_HEAD + self.client_id.len());
+        self.line.reserve(block.bytes() + heads);
         for entry in block.iter() {
             if !self.hides(entry.kind, entry.payload) {
                 live_record_line(&self.client_id, entry.kind, entry.payload, &mut self.line);

@@ -32,6 +32,9 @@ const LINE_LIMIT: usize = 64 * 1024 * 1024;
 /// How many bytes of updates are passed on at once.
 const FLUSH_AT: usize = 128 * 1024;
 
+/// How much memory is taken at once for updates that are still to come, in bytes.
+const MAX_ROOM: usize = FLUSH_AT + FLUSH_AT / 8;
+
 /// How many invalid lines are logged.
 const MAX_WARNINGS: u32 = 10;
 
@@ -268,7 +271,9 @@ impl Intake {
             return;
         };
         if !self.block.is_empty() {
-            let block = std::mem::take(&mut self.block);
+            // The next is often of this size.
+            let next = Block::with_capacity(self.block.bytes().min(MAX_ROOM), self.block.len());
+            let block = std::mem::replace(&mut self.block, next);
             // Sending fails if the session was closed.
             recipient
                 .route
