@@ -270,7 +270,7 @@ fn a_client_forks_a_session_as_its_tool_has_it() {
     let tool = &TOOLS[1];
     let (client, id) = continued(tool, home.path(), store.path());
     drop(client);
-    (tool.write)(home.path(), &["A", "B", "C"]);
+    tool.write(home.path(), &["A", "B", "C"]);
     let mut client = Client::new(store.path(), home.path(), &["unstable", tool.name]);
     let fork = |own: Value| json!({ "sessionId": id, "cwd": FOLDER, "mcpServers": [], "_meta": { "rejoin": own } });
     let forked = client.call("session/fork", fork(json!({ "toolBranch": true })));
