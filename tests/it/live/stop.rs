@@ -55,11 +55,11 @@ fn a_name_means_a_session_that_is_open_before_it_means_another() {
     let mut owner = Peer::start(store, 1);
     let session = owner.new_session();
     owner.turn(&session, "/echo the cache again");
-    fails(store, &["export", "the cache"], 2, "2 sessions could be");
-    let stopped = runs(store, &["stop", "the cache"]);
+    fails(store, &["export", "cache"], 2, "2 sessions could be");
+    let stopped = runs(store, &["stop", "cache"]);
     assert!(stopped.contains(&session), "{stopped}");
     for name in ["stop", "attach"] {
-        fails(store, &[name, "the cache"], 3, "is open");
+        fails(store, &[name, "cache"], 3, "is open");
     }
     owner.leave();
 }

@@ -47,6 +47,8 @@ pub(super) struct Overview {
     waiting: usize,
     /// How many are in the project of the current folder.
     here: usize,
+    /// Whether that is a repository, and not the folder alone.
+    is_repository: bool,
     /// The tools that will soon delete conversations, and how many each.
     soon_deleted: Vec<(&'static Source, usize)>,
 }
@@ -60,8 +62,15 @@ impl Overview {
             count(self.agents, "agent")
         );
         let mut first = vec![(STRONG, sessions)];
+        let place = if self.is_repository {
+            "in this project, first"
+        } else {
+            "in this folder, first"
+        };
+        // That all are here says nothing.
+        let here = Some(self.here).filter(|here| *here < self.sessions);
         for (number, style, what) in [
-            (self.here, PLAIN, "in this project, first"),
+            (here.unwrap_or(0), PLAIN, place),
             (self.running, ACTIVE, "running"),
             (self.waiting, WAITING, "waiting for you"),
         ] {
@@ -91,7 +100,8 @@ pub(super) fn loader(
     folder: Option<PathBuf>,
 ) -> impl Fn(&LoadRequest) -> Result<LoadedSessions, Failure> + Send + 'static {
     let own = Catalog::open(store.clone());
-    let project = folder.map_or(Vec::new(), |folder| project(&store, &folder));
+    let (project, is_repository) =
+        folder.map_or_else(Default::default, |folder| project(&store, &folder));
     move |request| {
         let all = *request == LoadRequest::All;
         let catalog = tools.as_ref().map_or(&own, |tools| &tools.catalog);
@@ -127,6 +137,7 @@ pub(super) fn loader(
                 let here = listed.iter().filter(|session| is_here(session)).count();
                 Some(Overview {
                     here,
+                    is_repository,
                     soon_deleted: soon.transpose()?.unwrap_or_default(),
                     ..counted(catalog, &listed)
                 })
@@ -162,15 +173,15 @@ fn counted(catalog: &Catalog, listed: &[Listed]) -> Overview {
 }
 
 /// The folders of the project around a folder: its repository, with the other worktrees of that; without
-/// one, the folder alone.
-fn project(store: &Store, folder: &Path) -> Vec<PathBuf> {
+/// one, the folder alone. And whether it is one.
+fn project(store: &Store, folder: &Path) -> (Vec<PathBuf>, bool) {
     let disk = &*store.sys().disk;
     let Some(root) = worktrees::root(disk, folder) else {
-        return vec![folder.to_owned()];
+        return (vec![folder.to_owned()], false);
     };
     let others = worktrees::counterparts(disk, &root);
     let others = others.into_iter().map(PathBuf::from);
-    [root].into_iter().chain(others).collect()
+    ([root].into_iter().chain(others).collect(), true)
 }
 
 #[cfg(test)]
@@ -194,6 +205,7 @@ mod tests {
         assert_eq!(text(&overview), ["1,234 conversations of 1 agent"]);
         overview.agents = 5;
         overview.here = 12;
+        overview.is_repository = true;
         overview.running = 2;
         overview.waiting = 1;
         overview.soon_deleted.push((&SOURCES[0], 7));

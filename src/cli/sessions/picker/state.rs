@@ -101,6 +101,8 @@ pub(super) struct PreviewRequest {
     pub(super) query: Option<String>,
     pub(super) columns: usize,
     pub(super) lines: usize,
+    /// The edition of what the session has, which a preview that was begun before a change is not of.
+    pub(super) edition: u64,
 }
 
 /// A session in the list. Its texts are printable and on one line.
@@ -136,8 +138,8 @@ pub(super) struct Picker {
     columns: usize,
     lines: usize,
     preview: Option<(PreviewRequest, Vec<StyledLine>)>,
-    /// Whether the session has changed since the preview was made.
-    is_preview_old: bool,
+    /// How often the chosen session has changed.
+    edition: u64,
     /// What Enter does with a session that is only to be chosen; none if the list is for everything.
     choosing: Option<&'static str>,
     /// What the user has, above the list; none until that is known.
@@ -177,8 +179,10 @@ impl Picker {
             let row = rows.iter().find(|row| row.id == *id);
             row.map(|row| row.version.clone())
         };
-        if let Some((of, _)) = &self.preview {
-            self.is_preview_old |= version(&self.rows, &of.id) != version(&rows, &of.id);
+        if let Some(id) = self.chosen()
+            && version(&self.rows, &id) != version(&rows, &id)
+        {
+            self.edition += 1;
         }
         self.rows = rows;
         self.lay_out();
@@ -450,14 +454,14 @@ impl Picker {
             query: Some(self.query.clone()).filter(|query| !query.trim().is_empty()),
             columns,
             lines,
+            edition: self.edition,
         };
         let has = self.preview.as_ref().is_some_and(|(of, _)| *of == wanted);
-        (!has || self.is_preview_old).then_some(wanted)
+        (!has).then_some(wanted)
     }
 
     pub(super) fn set_preview(&mut self, of: PreviewRequest, lines: Vec<StyledLine>) {
         self.preview = Some((of, lines));
-        self.is_preview_old = false;
     }
 
     /// Says something until the next key.
@@ -482,7 +486,7 @@ impl Picker {
             change(row);
             row.has_state = false;
         }
-        self.is_preview_old = true;
+        self.edition += 1;
         self.lay_out();
         self.search();
     }

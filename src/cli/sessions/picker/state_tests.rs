@@ -151,6 +151,7 @@ fn a_screen_has_list_preview_and_keys() {
         query: None,
         columns: 60,
         lines: 4,
+        edition: 0,
     };
     assert_eq!(wanted, expected);
     picker.set_preview(
@@ -272,11 +273,14 @@ fn a_preview_is_made_again_when_its_session_has_changed() {
     assert_eq!(picker.wants_preview(), None);
     rows[0].version.0 += 1;
     picker.set_rows(rows);
-    assert_eq!(picker.wants_preview(), Some(wanted.clone()));
-    picker.set_preview(wanted.clone(), Vec::new());
+    let again = picker.wants_preview().unwrap();
+    // One that was begun before the change does not count.
+    picker.set_preview(wanted, Vec::new());
+    assert_eq!(picker.wants_preview(), Some(again.clone()));
+    picker.set_preview(again.clone(), Vec::new());
     assert_eq!(picker.wants_preview(), None);
     picker.change(&id(0), |row| row.shown.title = "Another".to_owned());
-    assert_eq!(picker.wants_preview(), Some(wanted));
+    assert!(picker.wants_preview().is_some_and(|wanted| wanted != again));
 }
 
 #[test]
