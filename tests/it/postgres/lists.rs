@@ -1,4 +1,8 @@
 //! Lists that the database answers are those of the catalog.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the files of other tools are no store"
+)]
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,6 +16,8 @@ use rejoin::store::{Durability, Store, Sync};
 use rejoin::sys::{SessionId, Sys};
 use serde_json::json;
 use tempfile::TempDir;
+
+use crate::setup::Home;
 
 use super::cluster;
 use super::logs::{header, new_id};
@@ -375,4 +381,36 @@ fn a_list_shows_what_another_process_does() {
     assert_eq!(list()[0].summary.prompts, 2);
     let found = catalog.list(&with_words("listed"), None, 10);
     assert_eq!(found.unwrap().sessions.len(), 1);
+}
+
+#[test]
+fn what_a_tool_will_delete_is_known_beside_a_database() {
+    let Some(place) = cluster::store() else {
+        return;
+    };
+    let home = Home::new();
+    let folder = home.path(".claude/projects/p");
+    std::fs::create_dir_all(&folder).unwrap();
+    let old = folder.join("00000000-0000-4000-8000-000000000001.jsonl");
+    let prompt = json!({"type": "user", "uuid": "1", "parentUuid": null, "cwd": "/srv",
+        "sessionId": "00000000-0000-4000-8000-000000000001", "timestamp": "2026-01-01T00:00:00.000Z",
+        "message": {"role": "user", "content": "hello"}});
+    std::fs::write(&old, format!("{prompt}\n")).unwrap();
+    let file = std::fs::File::options().append(true).open(&old).unwrap();
+    let age = std::time::Duration::from_hours(25 * 24);
+    file.set_modified(std::time::SystemTime::now() - age)
+        .unwrap();
+    let run = |words: &[&str]| {
+        let place = place.to_str().unwrap();
+        let mut command = home.command(&[&["--store", place], words].concat());
+        let output = command.env("REJOIN_SOURCES", "claude-code").output();
+        let text = String::from_utf8(output.unwrap().stdout).unwrap();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let text = run(&["doctor", "--no-agents"]);
+    let warning = "Claude Code will delete 1 conversation in the next 7 days";
+    assert!(text.contains(warning), "{text}");
+    run(&["import", "claude-code"]);
+    let text = run(&["doctor", "--no-agents"]);
+    assert!(text.contains("no other tool will delete one"), "{text}");
 }
