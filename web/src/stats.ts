@@ -69,7 +69,8 @@ function everyDay(days: Group[]): Group[] {
 const dayName = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeZone: "UTC" });
 const named = (day: Group) => dayName.format(new Date(day.name));
 
-function plot(days: Group[], measure: Measure): HTMLElement {
+function plot(all: Group[], measure: Measure): HTMLElement {
+  const days = everyDay(all);
   const most = Math.max(...days.map((day) => valueOf(day, measure)), 0) || 1;
   const bars = days.map((day, i) => {
     const height = Math.max(valueOf(day, measure) && 2, (valueOf(day, measure) / most) * HEIGHT);
@@ -84,9 +85,12 @@ function plot(days: Group[], measure: Measure): HTMLElement {
   const busiest = days.reduce((a, b) => (valueOf(b, measure) > valueOf(a, measure) ? b : a));
   const label = `${measure} by day; the most on ${named(busiest)}: ${said(busiest, measure)}`;
   const width = days.length * STEP;
+  // The totals above are of all days.
+  const isPart = first && all[0] && all[0].name < first.name;
+  const begin = first ? `${named(first)}${isPart ? `, the last ${MOST} days` : ""}` : "";
   return h("figure", { class: "plot" },
     svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": label }, ...bars),
-    h("figcaption", {}, h("span", {}, first ? named(first) : ""), h("span", {}, `most: ${said(busiest, measure)}`), h("span", {}, last ? named(last) : "")));
+    h("figcaption", {}, h("span", {}, begin), h("span", {}, `most: ${said(busiest, measure)}`), h("span", {}, last ? named(last) : "")));
 }
 
 function table(caption: string, groups: Group[], measure: Measure): HTMLElement {
@@ -130,7 +134,7 @@ function start(): void {
   const show = (measure: Measure) => {
     switches.forEach((choice, i) => choice.setAttribute("aria-pressed", String(MEASURES[i]?.[0] === measure)));
     shown.replaceChildren(
-      ...(days.length ? [plot(everyDay(days), measure)] : []),
+      ...(days.length ? [plot(days, measure)] : []),
       table("Agents", groups("agents").map((agent) => ({ ...agent, name: product(agent.name) })), measure),
       table("Models", groups("models"), measure),
       table("Folders", groups("folders"), measure),
