@@ -26,6 +26,8 @@ use crate::cli::{sources, store_path};
 
 /// How many columns the names of sources take, with the space behind them.
 const NAMES: usize = 13;
+/// How many damaged places are named.
+const DAMAGE: usize = 3;
 
 /// What to import.
 #[expect(
@@ -100,6 +102,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         for error in &tally.errors {
             note(global, error, None);
         }
+        tally.note_damage(global, args.json);
         if args.json {
             let folder = source.folder(&places);
             reports.push(tally.as_json(source.name, &folder));
@@ -116,6 +119,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         for error in &tally.errors {
             note(global, error, None);
         }
+        tally.note_damage(global, args.json);
         let name = file.to_string_lossy();
         if args.json {
             reports.push(tally.as_json(&name, file));
@@ -256,6 +260,29 @@ impl Tally {
                 let why = with_causes(&error);
                 self.errors.push(format!("cannot import prompts: {why}"));
             }
+        }
+    }
+
+    /// Says where damage was found, unless the report has it.
+    fn note_damage(&self, global: &Global, has_report: bool) {
+        if has_report {
+            return;
+        }
+        for (path, damage) in self.damage.iter().take(DAMAGE) {
+            let of = damage.subagent.as_ref();
+            let of = of.map_or_else(String::new, |name| format!(", subagent {name}"));
+            let (line, what) = (damage.line, damage.kind.as_str());
+            let text = format!("{}{of}, line {line}: {what}", path.display());
+            note(global, &text, None);
+        }
+        let more = self.damage.len().saturating_sub(DAMAGE);
+        if more > 0 {
+            let places = count(more, "further damaged line");
+            note(
+                global,
+                &places,
+                Some("`rejoin import --json` has all of them"),
+            );
         }
     }
 
