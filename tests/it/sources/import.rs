@@ -98,6 +98,9 @@ fn what_tools_keep_becomes_sessions_and_stays_what_it_was() {
     let (home, store) = (home.path(), store.path());
     let output = run(store, home, &["import"]);
     assert!(output.status.success(), "{output:?}");
+    let noted = String::from_utf8(output.stderr).unwrap();
+    let named = noted.lines().filter(|line| line.contains(", line "));
+    assert_eq!(named.count(), 2, "{noted}");
     let said = String::from_utf8(output.stdout).unwrap();
     let expected = "\
 amp          2 imported, 2 unknown records left out

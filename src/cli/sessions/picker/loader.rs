@@ -67,7 +67,7 @@ impl Overview {
         } else {
             "in this folder, first"
         };
-        // That all are here says nothing.
+        // Nothing is said if all of them are here.
         let here = Some(self.here).filter(|here| *here < self.sessions);
         for (number, style, what) in [
             (here.unwrap_or(0), PLAIN, place),

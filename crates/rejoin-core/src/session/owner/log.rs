@@ -4,6 +4,7 @@
 use crate::history::metadata::is_change;
 use crate::json;
 use crate::protocol::meta::CLIENT;
+use crate::record::header::Implementation;
 use crate::record::metadata::{MetadataChange, system_prompt_record};
 use crate::record::open_turns::is_interrupted;
 use crate::record::{AgentSessionId, Kind, Record, snapshot_of};
@@ -375,7 +376,7 @@ impl OpenSession {
                     id: self.id.clone(),
                     title: self.summary.title.clone(),
                     cwd: self.summary.cwd.clone(),
-                    agent: self.deps.engine.identity().name,
+                    agent: Implementation::shown(&self.deps.engine.identity().name).to_owned(),
                 };
                 let record = Record {
                     seq: 0,
