@@ -22,8 +22,14 @@ struct Client {
 
 impl Client {
     fn start(folder: &Path, options: &[&str]) -> Self {
+        Self::with(folder, options, &[])
+    }
+
+    /// Starts it with these variables.
+    fn with(folder: &Path, options: &[&str], variables: &[(&str, String)]) -> Self {
         let arguments = [&["serve"], options].concat();
         let mut child = command(&folder.join("store"), &arguments)
+            .envs(variables.iter().map(|(name, value)| (name, value)))
             .env_remove("REJOIN_NOTIFY")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -146,6 +152,45 @@ fn a_command_gets_what_has_happened() {
     let outcome = json!({ "outcome": { "outcome": "selected", "optionId": "reject_once" } });
     client.send(&json!({ "jsonrpc": "2.0", "id": asked, "result": outcome }));
     assert_eq!(notices(&file, 3)[2]["event"], "ended");
+    client.ends();
+}
+
+#[cfg(target_os = "linux")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "writes a program for the real binary"
+)]
+#[test]
+fn the_desktop_shows_the_title_without_keys() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let root = TempDir::new().unwrap();
+    let (shown, program) = (root.path().join("shown"), root.path().join("notify-send"));
+    let script = format!(
+        "#!/bin/sh\n{{ printf '<%s>' \"$@\"; echo; }} >> {}\n",
+        shown.display()
+    );
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{path}", root.path().display());
+    let variables = [("PATH", path), ("DISPLAY", ":0".to_owned())];
+    let options = ["--notify", "desktop", "--notify-after", "0s"];
+    let mut client = Client::with(root.path(), &options, &variables);
+    let key = concat!("AKIA", "QYLPMN5HHHFPZAM2");
+    client.prompt(&format!("Use {key} <b>now</b>"));
+    let line = loop {
+        let text = fs::read_to_string(&shown).unwrap_or_default();
+        if text.ends_with('\n') {
+            break text;
+        }
+        std::thread::yield_now();
+    };
+    assert!(
+        line.starts_with("<--app-name=rejoin><--><rejoin is done><Use "),
+        "{line}"
+    );
+    assert!(!line.contains(key) && !line.contains("<b>"), "{line}");
     client.ends();
 }
 
