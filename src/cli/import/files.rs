@@ -124,7 +124,7 @@ pub(super) fn import(importer: &Importer<'_>, file: &Path, args: &Args, now: Tim
 }
 
 fn read(file: &Path, args: &Args, now: Timestamp) -> io::Result<UpdateStream> {
-    let options = args.options()?;
+    let mut options = args.options()?;
     if file == Path::new(STDIN) {
         let bytes = stream::read_whole(&mut io::stdin().lock())?;
         // The first line stays when the conversation grows.
@@ -135,6 +135,12 @@ fn read(file: &Path, args: &Args, now: Timestamp) -> io::Result<UpdateStream> {
     let opened = std::fs::File::open(file)?;
     let changed = Timestamp::of_system(opened.metadata()?.modified()?);
     let bytes = stream::read_whole(&mut { opened })?;
+    if options.cwd.is_none() && stream::is_of_its_folder(&bytes) {
+        let file = std::path::absolute(file)?;
+        options.cwd = file
+            .parent()
+            .map(|folder| folder.to_string_lossy().into_owned());
+    }
     Ok(stream::read(
         &bytes,
         &stream::name_of(file),

@@ -176,6 +176,42 @@ fn a_recording_of_both_directions_has_several_sessions_and_subagents() {
     assert!(all.contains("Ask somebody."), "{all}");
 }
 
+/// The chats of Aider are in one file of Markdown in their project.
+#[test]
+fn the_chats_of_a_project_are_sessions_of_its_folder() {
+    let (store, project) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let (store, folder) = (store.path(), project.path().canonicalize().unwrap());
+    let file = folder.join(".aider.chat.history.md");
+    let name = file.to_str().unwrap();
+    let first = "\n# aider chat started at 2026-07-01 10:00:00\n\n\
+        > aider --model model-5  \n> Model: model-5 with diff edit format  \n\n\
+        #### Water the fern.  \n#### And the moss.  \n\nI water both.\n\n\
+        > Tokens: 1.2k sent, 300 received. Cost: $0.25 message, $0.25 session.  \n\n\
+        #### /exit  \n\n# aider chat started at 2026-07-01 11:00:00\n\n> Aider  \n";
+    fs::write(&file, first).unwrap();
+    assert_eq!(report(store, &[name], "")["imported"], 1);
+    let more = format!("{first}\n#### Trim it.  \n\nIt is trimmed.\n");
+    fs::write(&file, &more).unwrap();
+    let found = report(store, &[name], "");
+    assert_eq!(
+        (&found["imported"], &found["unchanged"]),
+        (&1.into(), &1.into())
+    );
+    let sessions: Value = serde_json::from_str(&runs(store, &["list", "--json"])).unwrap();
+    let about = sessions.as_array().unwrap().iter().map(|session| {
+        assert_eq!(session["cwd"], folder.to_str().unwrap());
+        let (title, agent) = (&session["title"], &session["agentSessions"][0]["agent"]);
+        (title.as_str().unwrap(), agent.as_str().unwrap())
+    });
+    let mut about: Vec<_> = about.collect();
+    about.sort_unstable();
+    assert_eq!(about, [("Trim it.", "Aider"), ("Water the fern.", "Aider")]);
+    let stats: Value = serde_json::from_str(&runs(store, &["stats", "--json"])).unwrap();
+    assert_eq!(stats["total"]["tokens"]["totalTokens"], 1500, "{stats}");
+    let found = runs(store, &["search", "trimmed"]);
+    assert!(found.contains("Trim it."), "{found}");
+}
+
 #[test]
 fn what_is_no_file_and_no_tool_is_named() {
     let store = TempDir::new().unwrap();

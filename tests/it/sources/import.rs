@@ -121,7 +121,8 @@ kilo-code    1 imported
 kimi         1 imported, 1 unknown record left out
 kimi-cli     3 imported, 1 unknown record left out
 kiro         2 imported, 1 without a prompt or part of another, 2 unknown records left out
-omp          1 imported
+omp          2 imported, 1 unknown record left out
+openclaude   1 imported
 opencode     2 imported
 openhands    1 imported, 1 unknown record left out
 pi           2 imported, 1 unknown record left out
@@ -135,6 +136,8 @@ zed          2 imported, 1 unknown record left out
     let titles: Vec<String> = listed(store).into_iter().map(|(title, _)| title).collect();
     let expected = [
         "A sharp axe",
+        "Mend the nest.",
+        "A bench with four legs",
         "Drop the apple.",
         "A quiet engine",
         "Whittle a spoon.",

@@ -4,6 +4,7 @@
 //! records that a session of ours would have had. [`SOURCES`] is the table of them; a new one is one
 //! more file or folder, and one more row there.
 
+mod aider;
 mod amp;
 mod antigravity;
 mod blocks;

@@ -1,7 +1,8 @@
 //! A stream of updates of the protocol in a file, by which the conversations of any tool come in:
 //! JSON lines, each a notification `session/update`, its parameters, or an update alone, with its
 //! time if that is known. Requests and answers between them are read, too, so that a recording of
-//! both directions is such a stream.
+//! both directions is such a stream. The chats of Aider, which keeps them in each project, are read
+//! from its file in the same way.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read};
@@ -12,6 +13,7 @@ use serde_json::Value;
 use crate::protocol::Role;
 use crate::sys::{SessionId, Timestamp};
 
+use super::aider;
 use super::content::as_text;
 use super::conversation::{ToolConversation, UNNAMED};
 use super::damage::DamagedPlace;
@@ -64,6 +66,15 @@ pub fn read_whole(from: &mut dyn Read) -> io::Result<Vec<u8>> {
 /// The conversations of a stream. Lines that name no session are of one called `name`; without
 /// times, everything was at `time`.
 pub fn read(bytes: &[u8], name: &str, time: Timestamp, options: &StreamOptions) -> UpdateStream {
+    if is_of_its_folder(bytes) {
+        let (cwd, title) = (options.cwd.as_deref(), options.title.as_deref());
+        let chats = aider::read(bytes, cwd, title).into_iter();
+        let agent = options.agent.as_deref().unwrap_or("Aider");
+        return UpdateStream {
+            conversations: chats.map(|chat| (agent.to_owned(), chat)).collect(),
+            ..UpdateStream::default()
+        };
+    }
     let lines = lines::objects(bytes);
     let mut reader = StreamReader {
         name,
@@ -82,6 +93,11 @@ pub fn read(bytes: &[u8], name: &str, time: Timestamp, options: &StreamOptions) 
     let mut stream = reader.finish();
     stream.damage = lines.damage;
     stream
+}
+
+/// Whether a file is about the folder in which it is, unless somebody says otherwise.
+pub fn is_of_its_folder(bytes: &[u8]) -> bool {
+    aider::is_history(bytes)
 }
 
 /// The name of a stream in a file: that of the file, without its ending.

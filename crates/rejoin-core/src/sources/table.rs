@@ -30,7 +30,7 @@ fn of_parts(_: &FoundConversation, _: &[u8], _: bool) -> Option<Vec<PathBuf>> {
 }
 
 /// All of them, in the order of their names.
-pub static SOURCES: [Source; 27] = [
+pub static SOURCES: [Source; 28] = [
     Source {
         name: "amp",
         agent: "Amp",
@@ -288,10 +288,27 @@ pub static SOURCES: [Source; 27] = [
     Source {
         name: "omp",
         agent: "oh-my-pi",
-        variables: &[],
+        variables: &["XDG_DATA_HOME"],
         roots: pi::omp_roots,
         reader: SourceReader::Files(PI),
         deletion: None,
+        prompts: None,
+    },
+    Source {
+        name: "openclaude",
+        agent: "OpenClaude",
+        variables: &["OPENCLAUDE_CONFIG_DIR"],
+        roots: |places| vec![claude_code::open_claude_root(places)],
+        reader: SourceReader::Files(FileReader {
+            others: |found, bytes, is_marked| Some(claude_code::others(found, bytes, is_marked)),
+            marks: &claude_code::MARKS,
+            ..FileReader::new(claude_code::is_conversation, claude_code::read)
+        }),
+        deletion: Some(ToolDeletion {
+            rule: claude_code::open_claude_rule,
+            of_file: no_rule_of_file,
+            everywhere: true,
+        }),
         prompts: None,
     },
     Source {

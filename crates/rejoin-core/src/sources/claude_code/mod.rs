@@ -27,6 +27,25 @@ pub(super) fn root(places: &ToolFolders) -> PathBuf {
     own(places).join("projects")
 }
 
+/// `projects` of OpenClaude, which is made from it: in `$OPENCLAUDE_CONFIG_DIR`, or in `~/.openclaude`.
+pub(super) fn open_claude_root(places: &ToolFolders) -> PathBuf {
+    places
+        .folder("OPENCLAUDE_CONFIG_DIR", ".openclaude")
+        .join("projects")
+}
+
+/// The rule of OpenClaude, by the user's settings alone.
+pub(super) fn open_claude_rule(
+    places: &ToolFolders,
+    _: Option<&Path>,
+    files: &mut SettingsFiles,
+) -> DeletionRule {
+    let folder = places.folder("OPENCLAUDE_CONFIG_DIR", ".openclaude");
+    let managed = ToolSettings::read(files, []);
+    let settings = ToolSettings::read(files, [folder.join("settings.json")]);
+    rule(&managed, &settings)
+}
+
 /// The days after which it deletes a session, unless settings say otherwise.
 const DAYS: i64 = 30;
 
@@ -42,7 +61,10 @@ pub(super) fn deletion_rule(
     files: &mut SettingsFiles,
 ) -> DeletionRule {
     let managed = ToolSettings::read(files, managed_settings(places));
-    let settings = settings(places, project, files);
+    rule(&managed, &settings(places, project, files))
+}
+
+fn rule(managed: &ToolSettings, settings: &ToolSettings) -> DeletionRule {
     let days = match (managed.value(DAYS_KEPT), settings.value(DAYS_KEPT)) {
         (Some(days), _) => days.as_i64(),
         _ if managed.are_broken() || settings.are_broken() => None,

@@ -28,14 +28,26 @@ pub(super) fn root(places: &ToolFolders) -> PathBuf {
         .join("sessions")
 }
 
-/// `agent/sessions` in `~/.omp` and in each profile there.
+/// `sessions` in the folder of Oh My Pi's agent and in those of its profiles, and where it has moved them
+/// to: `omp` in `$XDG_DATA_HOME`.
 pub(super) fn omp_roots(places: &ToolFolders) -> Vec<PathBuf> {
     let own = places.home.join(".omp");
-    let profiles = fs::read_dir(own.join("profiles")).into_iter().flatten();
-    let mut profiles: Vec<PathBuf> = profiles.flatten().map(|entry| entry.path()).collect();
+    let moved = places.variables.get("XDG_DATA_HOME");
+    let moved = moved.map(|data| data.join("omp"));
+    let mut roots = vec![own.join("agent/sessions")];
+    roots.extend(moved.iter().map(|moved| moved.join("sessions")));
+    let profiles = [Some(own), moved].into_iter().flatten();
+    let profiles = profiles.flat_map(|folder| fs::read_dir(folder.join("profiles")));
+    let mut profiles: Vec<PathBuf> = profiles
+        .flatten()
+        .flatten()
+        .map(|profile| profile.path())
+        .collect();
     profiles.sort();
-    let all = std::iter::once(own).chain(profiles);
-    all.map(|folder| folder.join("agent/sessions")).collect()
+    for profile in profiles {
+        roots.extend(["agent/sessions", "sessions"].map(|sessions| profile.join(sessions)));
+    }
+    roots
 }
 
 /// `FOLDER/TIME_ID.jsonl`.
@@ -172,8 +184,9 @@ impl PiReader {
                 self.calls
                     .end(builder, at, call, ok, &output.into(), images);
             }
-            Some("bashExecution") => {
-                let command = as_text(&message["command"]);
+            Some(kind @ ("bashExecution" | "pythonExecution")) => {
+                let is_python = kind == "pythonExecution";
+                let command = as_text(&message[if is_python { "code" } else { "command" }]);
                 self.builder
                     .user(at, id, vec![text(&format!("!{command}"))]);
                 if let Some(output) = content::console(&as_text(&message["output"])) {
@@ -189,7 +202,7 @@ impl PiReader {
                 self.builder.thought(at, id, &as_text(&message["summary"]));
             }
             // The words of the program to the model.
-            Some("custom" | "system") => {}
+            Some("custom" | "system" | "developer") => {}
             kind => self.builder.unknown(kind),
         }
     }
