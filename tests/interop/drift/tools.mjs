@@ -96,6 +96,27 @@ export const TOOLS = {
     },
   },
   kimi: { title: "Kimi Code", packages: ["@moonshot-ai/kimi-code"], agent: AGENTS.kimi },
+  omp: {
+    title: "Oh My Pi",
+    packages: ["@oh-my-pi/pi-coding-agent", `@oven/bun-${platform}${baseline}`],
+    agent: {
+      command: [join(modules, `@oven/bun-${platform}${baseline}/bin/bun`), join(modules, "@oh-my-pi/pi-coding-agent/dist/cli.js"), "acp"],
+      env: { PI_OFFLINE: "1" },
+      files: (url) => ({
+        ".omp/agent/models.yml": {
+          providers: {
+            fake: {
+              baseUrl: `${url}/v1`,
+              api: "openai-completions",
+              apiKey: "x",
+              models: [{ id: "fake-model", name: "Fake", reasoning: true, input: ["text", "image"], contextWindow: 1_000_000, maxTokens: 10_000 }],
+            },
+          },
+        },
+        ".omp/agent/config.yml": { modelRoles: { default: "fake/fake-model", smol: "fake/fake-model" } },
+      }),
+    },
+  },
   opencode: { title: "OpenCode", packages: [`opencode-${platform}${baseline}`], agent: AGENTS.opencode },
   pi: {
     title: "pi",
@@ -133,7 +154,7 @@ export const UNTRIED = {
   "kilo-code": ["Kilo Code", "it is an extension of an editor"],
   "kimi-cli": ["kimi-cli", "its package needs a newer Python than the watch has"],
   kiro: ["Kiro CLI", "it needs an account"],
-  omp: ["Oh My Pi", "its program needs Bun, which the watch does not have"],
+  openclaude: ["OpenClaude", "its program is in no package registry"],
   openhands: ["OpenHands", "its package needs a newer Python than the watch has"],
   "roo-code": ["Roo Code", "it is an extension of an editor"],
   vibe: ["Mistral Vibe", "its package needs a newer Python than the watch has"],
