@@ -206,14 +206,9 @@ fn print(
             });
             let kinds = kinds.collect::<Vec<_>>().join(", ");
             let kinds = cut(&kinds, look.width.saturating_sub(2));
-            let room = look.width.saturating_sub(width(&kinds) + 4);
-            let place = cut(&place, room);
-            let line = format!(
-                "  {}  {}",
-                look.paint(WAITING, &kinds),
-                look.paint(FAINT, &place)
-            );
-            output.line(line.trim_end())?;
+            output.line(format!("  {}", look.paint(WAITING, &kinds)))?;
+            let place = cut(&place, look.width.saturating_sub(4));
+            output.line(format!("    {}", look.paint(FAINT, &place)))?;
         }
         if output.closed() {
             break;

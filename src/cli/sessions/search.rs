@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::cli::exit::Failure;
 use crate::cli::sources;
 use crate::cli::term::{
-    FAINT, HIT, Look, Output, PLAIN, STRONG, StyledLine, count, cut, cut_start, note, one_line,
+    FAINT, HIT, Look, Output, PLAIN, STRONG, StyledLine, cut, cut_start, note, one_line, printable,
     width,
 };
 use crate::cli::values::{self, duration};
@@ -32,6 +32,9 @@ const SESSIONS: usize = 50;
 
 /// How many hits are queried at once.
 const PAGE: usize = 100;
+
+/// How many files that are not searched are named.
+const NAMED: usize = 5;
 
 /// On a terminal so wide, it is also said when a hit was recorded.
 const WITH_TIMES: usize = 90;
@@ -132,12 +135,18 @@ pub(super) fn run(
         }
     }
     if let Pattern::Words(_) = &query.pattern {
-        let unread = catalog.tool_files().unread(LARGEST).unwrap_or(0);
-        if unread > 0 {
-            let conversations = count(unread as usize, "conversation");
-            let what = format!(
-                "not searched, since too long to be searched by words: {conversations} of other tools"
-            );
+        let unread = catalog.tool_files().unread(LARGEST).unwrap_or_default();
+        if !unread.is_empty() {
+            let look = output.look();
+            let path = |path: &String| printable(&look.folder(path));
+            let named = unread.iter().take(NAMED).map(path);
+            let named = named.collect::<Vec<_>>().join(", ");
+            let more = match unread.len().saturating_sub(NAMED) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let what =
+                format!("not searched, since too long to be searched by words: {named}{more}");
             let hint = "`rejoin import` copies them, and --substring reads them";
             note(context.global, &what, Some(hint));
         }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::conversation::{PermissionRequest, Permissions};
 use crate::index::{Summary, TOOL_BRANCH, ToolBranch};
 use crate::json;
-use crate::record::title::{is_command, title};
+use crate::record::title::{says_nothing, title};
 use crate::record::{AgentSessionId, Kind, OpenTurns, Record};
 use crate::redact::Redactor;
 use crate::replay::{self, Replay};
@@ -127,7 +127,7 @@ fn expect_titles(
             break;
         };
         redactor.expect(entry.record.payload);
-        if title(entry.record.payload).is_some_and(|title| !is_command(&title)) {
+        if title(entry.record.payload).is_some_and(|title| !says_nothing(&title)) {
             break;
         }
     }

@@ -21,11 +21,14 @@ pub(super) struct Namesake {
     pub(super) id: SessionId,
     /// The first words of its first prompt.
     pub(super) words: String,
+    /// Whether a client has set the title, which is shown as it is.
+    pub(super) is_title_set: bool,
 }
 
 /// Adds to the titles of these sessions what distinguishes them from older ones with the same title and folder.
 pub(super) fn distinguish<'a>(
     backend: &dyn CatalogBackend,
+    since: Option<&str>,
     sessions: impl Iterator<Item = &'a mut Listed>,
 ) -> Result<(), ListError> {
     let mut titled = BTreeMap::<(String, String), Vec<&mut Listed>>::new();
@@ -39,7 +42,7 @@ pub(super) fn distinguish<'a>(
     if keys.is_empty() {
         return Ok(());
     }
-    let namesakes = backend.namesakes(&keys)?;
+    let namesakes = backend.namesakes(&keys, since)?;
     for (((_, title), sessions), namesakes) in titled.into_iter().zip(namesakes) {
         let titles = titles(&title, &namesakes);
         let titles: BTreeMap<_, _> = namesakes.iter().map(|one| &one.id).zip(titles).collect();
@@ -60,7 +63,8 @@ fn titles(title: &str, namesakes: &[Namesake]) -> Vec<String> {
     let mut titles = Vec::new();
     for namesake in namesakes {
         let own = namesake.words.as_str();
-        let difference = words.last().is_some().then(|| difference(own, &words));
+        let is_plain = namesake.is_title_set || words.is_empty();
+        let difference = (!is_plain).then(|| difference(own, &words));
         let mut shown = match difference {
             None => title.to_owned(),
             Some(words) => format!("{} · {}", shortened(title, TITLE), shortened(words, WORDS)),
@@ -117,6 +121,7 @@ mod tests {
         Namesake {
             id: SessionId::parse(&id).unwrap(),
             words: words.to_owned(),
+            is_title_set: false,
         }
     }
 
@@ -165,6 +170,13 @@ mod tests {
         let shown = shown(long, &["", "x y", ""]);
         assert_eq!(shown[1], "Look at the following files… · x y");
         assert_eq!(shown[2], "Look at the following files… (2)");
+    }
+
+    #[test]
+    fn a_title_that_a_client_has_set_is_shown_as_it_is() {
+        let mut all = [1, 2, 3].map(|number| namesake(number, "a b"));
+        all[1].is_title_set = true;
+        assert_eq!(titles("T", &all), ["T", "T", "T (2)"]);
     }
 
     proptest::proptest! {

@@ -186,7 +186,7 @@ impl Catalog {
             add_snippets(&*self.backend, &self.logs, &mut sessions, term);
         }
         self.add_tool_branches(sessions.iter_mut())?;
-        distinguish(&*self.backend, sessions.iter_mut())?;
+        distinguish(&*self.backend, filter.since.as_deref(), sessions.iter_mut())?;
         Ok(SessionPage {
             sessions,
             next_cursor,
@@ -237,7 +237,11 @@ impl Catalog {
         let mut found = self.backend.look(ids, &filter)?;
         self.fill_in_agent_ids(found.iter_mut().flatten())?;
         self.add_tool_branches(found.iter_mut().flatten())?;
-        distinguish(&*self.backend, found.iter_mut().flatten())?;
+        distinguish(
+            &*self.backend,
+            filter.since.as_deref(),
+            found.iter_mut().flatten(),
+        )?;
         let seen = ids.iter().zip(found).map(|(id, found)| {
             let seen = match found {
                 Some(listed) => ObservedSession::Listed(Box::new(listed)),

@@ -105,9 +105,7 @@ fn is_placeholder(title: &str) -> bool {
 /// so that one that is made of the first prompt is better: if it is only a name for want of a title or a command,
 /// or has a path, a fence, a tag or a mark of a heading in front.
 pub fn given(title: &str) -> Option<String> {
-    let is_saying = |line: &String| {
-        !is_placeholder(line) && !is_command(line) && first_words::is_in_words(line)
-    };
+    let is_saying = |line: &String| !is_placeholder(line) && !says_nothing(line);
     plain(title).filter(is_saying)
 }
 
@@ -167,10 +165,10 @@ impl MadeTitle {
         title == self.title || begins(title, std::iter::once(&*self.words))
     }
 
-    /// Takes the title of a prompt with this payload, if there was none so far, or only a command such
-    /// as `/mode`, which says nothing about the session.
+    /// Takes the title of a prompt with this payload, if there was none so far that says anything about the
+    /// session.
     pub fn take(known: &mut Option<Self>, payload: &str) {
-        let is_poor = |made: &Self| is_command(&made.title);
+        let is_poor = |made: &Self| says_nothing(&made.title);
         if known.as_ref().is_none_or(is_poor)
             && let Some(made) = Self::of(payload)
             && (known.is_none() || !is_poor(&made))
@@ -295,8 +293,13 @@ pub fn visible_words(text: impl Iterator<Item = char>) -> String {
     text::one_line(visible).take(MAX_WORDS).collect()
 }
 
-/// Whether a title is nothing but a command.
-pub fn is_command(title: &str) -> bool {
+/// Whether a title says nothing about a session: it is only a command such as `/mode`, a path, a fence, a tag or
+/// punctuation.
+pub fn says_nothing(title: &str) -> bool {
+    is_command(title) || !first_words::is_in_words(title)
+}
+
+fn is_command(title: &str) -> bool {
     let name = title.strip_prefix('/');
     let is_of_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | ':' | '.');
     name.is_some_and(|name| !name.is_empty() && name.chars().all(is_of_name))
@@ -430,13 +433,17 @@ mod tests {
     }
 
     #[test]
-    fn a_command_alone_is_a_title_only_for_want_of_a_better_one() {
+    fn what_says_nothing_is_a_title_only_for_want_of_a_better_one() {
         let prompt = |text: &str| json!({"prompt": [{"type": "text", "text": text}]}).to_string();
         let mut made = None;
         for (text, expected) in [
             (" ", None),
             ("/mode", Some("/mode")),
             ("/help", Some("/mode")),
+            ("/srv/hives/a.txt", Some("/mode")),
+            ("```\n```", Some("/mode")),
+            ("<a></a>", Some("/mode")),
+            ("?!", Some("/mode")),
             ("Count them", Some("Count them")),
             ("And these", Some("Count them")),
         ] {

@@ -52,7 +52,7 @@ impl ToolConversation {
         for prompt in prompts {
             redactor.expect(&prompt.payload);
             let title = title::title(&prompt.payload);
-            if title.is_some_and(|title| !title::is_command(&title)) {
+            if title.is_some_and(|title| !title::says_nothing(&title)) {
                 break;
             }
         }

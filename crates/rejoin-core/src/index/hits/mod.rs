@@ -94,7 +94,7 @@ impl Query {
             && self.until.is_none()
     }
 
-    /// The same without the words that are in every question, if there are any.
+    /// The query without the words that are in every question, if there are any.
     fn of_question(&self) -> Option<Self> {
         let Pattern::Words(words) = &self.pattern else {
             return None;
@@ -258,10 +258,8 @@ impl Catalog {
             Pattern::Substring(text) => search.in_texts(&Matcher::literal(text)),
             Pattern::Regex(regex) => search.in_texts(&Matcher::regex(regex)),
         }?;
-        distinguish(
-            &*self.backend,
-            page.hits.iter_mut().map(|hit| &mut hit.session),
-        )?;
+        let sessions = page.hits.iter_mut().map(|hit| &mut hit.session);
+        distinguish(&*self.backend, query.sessions.since.as_deref(), sessions)?;
         Ok(page)
     }
 }

@@ -458,11 +458,15 @@ impl CatalogBackend for SqliteCatalog {
             .read(|tx| similar_words::find(tx, term, word))?)
     }
 
-    fn namesakes(&self, titles: &[&(String, String)]) -> Result<Vec<Vec<Namesake>>, ListError> {
+    fn namesakes(
+        &self,
+        titles: &[&(String, String)],
+        since: Option<&str>,
+    ) -> Result<Vec<Vec<Namesake>>, ListError> {
         Ok(self.database.read(|tx| {
             let each = titles
                 .iter()
-                .map(|(cwd, title)| session_rows::namesakes(tx, cwd, title, &self.tools));
+                .map(|titled| session_rows::namesakes(tx, titled, since, &self.tools));
             each.collect::<rusqlite::Result<Vec<_>>>()
         })?)
     }

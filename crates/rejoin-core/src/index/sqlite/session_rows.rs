@@ -268,27 +268,32 @@ pub(super) struct FoundRows {
     pub(super) rows: String,
 }
 
-/// The listed sessions with this title in this folder, the oldest first.
+/// The listed sessions with this folder and title, the oldest first, without those that were used last before
+/// `since`.
 pub(super) fn namesakes(
     tx: &Transaction<'_>,
-    cwd: &str,
-    title: &str,
+    (cwd, title): &(String, String),
+    since: Option<&str>,
     tools: &[String],
 ) -> Result<Vec<Namesake>> {
     let mut statement = tx.prepare_cached(&format!(
-        "SELECT id, iif(octet_length(words) > {MAX_BYTES_OF_WORDS}, '', coalesce(words, ''))
+        "SELECT id, iif(octet_length(words) > {MAX_BYTES_OF_WORDS}, '', coalesce(words, '')),
+             is_title_set
          FROM sessions WHERE title = ? AND cwd = ? AND updated_at IS NOT NULL
+             AND (updated_at >= ? OR restored_at >= ?)
              AND NOT {} AND {} ORDER BY created_at, id LIMIT {MOST_NAMESAKES}",
         agent_ids::IS_INNER,
         is_shown(tools)
     ))?;
-    let values = [title, cwd].into_iter();
+    let since = since.unwrap_or_default();
+    let values = [title, cwd, since, since].into_iter();
     let values = values.chain(tools.iter().map(String::as_str));
     let found = statement.query_map(params_from_iter(values), |columns| {
         let words: String = columns.get(1)?;
         Ok(Namesake {
             id: id(columns)?,
             words: visible_words(words.chars()),
+            is_title_set: columns.get(2)?,
         })
     })?;
     found.collect()

@@ -412,20 +412,22 @@ impl ToolFiles {
         })?)
     }
 
-    /// How many conversations of the tools that are listed have files longer than this, in bytes, so
-    /// that their words are not in the index.
-    pub fn unread(&self, most: u64) -> std::result::Result<u64, ListError> {
+    /// The files of the tools that are listed that are longer than this, in bytes, so that their words are not in
+    /// the index, those that changed last first.
+    pub fn unread(&self, most: u64) -> std::result::Result<Vec<String>, ListError> {
         let sql = format!(
-            "SELECT count(DISTINCT session) FROM files
-             WHERE session IS NOT NULL AND NOT counted AND {} AND size > ?",
+            "SELECT path, max(changed) FROM files
+             WHERE session IS NOT NULL AND NOT counted AND {} AND size > ?
+             GROUP BY path ORDER BY 2 DESC",
             session_rows::is_shown(&self.tools)
         );
         Ok(self.database.read(|tx| {
             let most = int(most);
             let tools = self.tools.iter().map(|tool| tool as &dyn ToSql);
             let values: Vec<_> = tools.chain([&most as &dyn ToSql]).collect();
-            let count: i64 = tx.query_row(&sql, &*values, |row| row.get(0))?;
-            Ok(count.unsigned_abs())
+            let mut statement = tx.prepare(&sql)?;
+            let paths = statement.query_map(&*values, |row| row.get(0))?;
+            paths.collect()
         })?)
     }
 

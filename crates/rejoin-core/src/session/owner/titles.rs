@@ -70,9 +70,10 @@ impl OpenSession {
     }
 
     /// The `info` record that names the session after its first prompt. `None` if it was given a
-    /// title: an agent may do so until the first turn ends.
+    /// title, as an agent may until the first turn ends, or if what was said so far makes none.
     pub(in crate::session) fn title_of_prompt(&self) -> Option<String> {
-        let title = self.summary.title.as_deref()?;
+        let title = self.summary.title.as_deref();
+        let title = title.filter(|title| !title::says_nothing(title))?;
         (!self.history.is_titled()).then(|| title::update(title))
     }
 

@@ -116,7 +116,7 @@ impl AgentTitles {
         self.given
     }
 
-    /// The same, where `made` is the title that was made of the first prompt.
+    /// Whether it has one, where `made` is the title that was made of the first prompt.
     pub(in crate::engine::agent) fn is_given_unlike(&mut self, made: Option<String>) -> bool {
         let recorded = self.recorded.take();
         self.given |= recorded.is_some() && recorded != made;

@@ -13,7 +13,7 @@ use crate::engine::agent::route::titles::AgentTitles;
 use crate::engine::agent::wire::list;
 use crate::engine::{Block, History, Prompt};
 use crate::record::Kind;
-use crate::record::title::{self, is_beginning, is_command};
+use crate::record::title::{self, is_beginning, says_nothing};
 
 /// How long each look at the list comes after the one before it, and the first one after the turn: the
 /// title may be written later than the answer.
@@ -88,11 +88,12 @@ fn given(title: &str, prompts: &[String]) -> Option<String> {
     title::given(title).filter(|title| !is_made(title))
 }
 
-/// The prompt of which a title is made: the first one that is not only a command.
+/// The prompt of which a title is made: the first one that says anything about the session.
 fn first_prompt(history: &dyn History) -> Option<String> {
     let prompts = 0..history.prompts();
     let mut prompts = prompts.map_while(|index| Some(history.prompt(index).ok()?.params));
-    let has_words = |params: &String| title::title(params).is_some_and(|title| !is_command(&title));
+    let has_words =
+        |params: &String| title::title(params).is_some_and(|title| !says_nothing(&title));
     prompts.find(has_words)
 }
 
