@@ -70,7 +70,9 @@ fn titles(title: &str, namesakes: &[Namesake]) -> Vec<String> {
             Some(words) => format!("{} · {}", shortened(title, TITLE), shortened(words, WORDS)),
         };
         let mut number = 2;
-        if difference.is_some_and(str::is_empty) || given.contains(&shown) {
+        if let Some(words) = difference
+            && (words.is_empty() || given.contains(&shown))
+        {
             let numbered = |number| format!("{} ({number})", shortened(title, TITLE));
             shown = numbered(number);
             while given.contains(&shown) {
