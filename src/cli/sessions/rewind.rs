@@ -38,7 +38,7 @@ pub(super) fn run(
     let store = &context.store;
     match rewind(store, Some(&context.catalog), &id, &target, NAME) {
         Ok(()) => {}
-        Err(RewindError::NoSuchPlace | RewindError::NothingUndone) => {
+        Err(RewindError::NoSuchPlace | RewindError::NotOfUser | RewindError::NothingUndone) => {
             return Err(no_such_place(args));
         }
         Err(RewindError::Store(StoreError::InUse {

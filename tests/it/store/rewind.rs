@@ -100,8 +100,9 @@ fn turns_that_overlap_are_closed_at_the_place() {
     assert!(scan.interrupted && !scan.turn_open());
     let last: Vec<_> = read(&store).split_off(4);
     let kinds: Vec<_> = last.iter().map(|record| record.kind).collect();
-    assert_eq!(kinds, [Kind::Update, Kind::Update, Kind::End]);
-    assert!(last[1].payload.contains("failed"), "{last:?}");
+    let event = Kind::Transient;
+    assert_eq!(kinds, [event, Kind::Update, Kind::Update, Kind::End]);
+    assert!(last[2].payload.contains("failed"), "{last:?}");
     drop(log);
     // Nothing is left to be closed.
     let length = bytes(&disk).len();

@@ -209,7 +209,7 @@ impl Watch {
             "_rejoin/cursors" => cursors(result, of::<v1::CursorUpdate>),
             "_rejoin/rewind" => members(result, &[]),
             "session/rewind" => members(result, &["lastMessageId"]),
-            "session/prompt" => of::<v1::PromptResponse>("prompt", result),
+            "session/prompt" | "session/edit_prompt" => of::<v1::PromptResponse>("prompt", result),
             "session/close" => of::<v1::CloseSessionResponse>("close", result),
             "session/delete" => of::<v1::DeleteSessionResponse>("delete", result),
             "session/set_mode" => of::<v1::SetSessionModeResponse>("mode", result),

@@ -53,7 +53,7 @@ pub(super) fn result(method: &str, result: &Value) -> Option<Result<(), String>>
         "_rejoin/cursors" => cursors(result, |_, it| of::<v2::CursorUpdate>("v2 cursor", it)),
         "_rejoin/rewind" => members(result, &[]),
         "session/rewind" => members(result, &["lastMessageId"]),
-        "session/prompt" => of::<v2::PromptResponse>("v2 prompt", result),
+        "session/prompt" | "session/edit_prompt" => of::<v2::PromptResponse>("v2 prompt", result),
         "session/set_config_option" => {
             of::<v2::SetSessionConfigOptionResponse>("v2 option", result)
         }

@@ -67,6 +67,8 @@ pub const SEARCH: &str = "_rejoin/search";
 pub const REWIND: &str = "_rejoin/rewind";
 /// Lets the conversation of a session go on from behind a message; a draft.
 pub const SESSION_REWIND: &str = "session/rewind";
+/// Puts another prompt in the place of an earlier one; in the protocol's drafts.
+pub const SESSION_EDIT_PROMPT: &str = "session/edit_prompt";
 /// Gives a session a title; unstable.
 pub const SESSION_SET_TITLE: &str = "session/set_title";
 /// Hides a session from lists; unstable.
@@ -110,13 +112,14 @@ pub const TERMINAL_KILL: &str = "terminal/kill";
 pub const TERMINAL_RELEASE: &str = "terminal/release";
 
 /// Methods that answer for a session that is not found with the protocol's code for any resource.
-pub const NOT_FOUND_AS_RESOURCE: [&str; 9] = [
+pub const NOT_FOUND_AS_RESOURCE: [&str; 10] = [
     SESSION_ARCHIVE,
     SESSION_UNARCHIVE,
     SESSION_SET_TITLE,
     SESSION_STATUS,
     SESSION_OPTIONS,
     SESSION_REWIND,
+    SESSION_EDIT_PROMPT,
     INDEX_ARCHIVE,
     INDEX_RENAME,
     INDEX_UNARCHIVE,

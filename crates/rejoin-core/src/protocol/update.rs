@@ -68,6 +68,9 @@ pub enum UpdateKind {
     /// The end of a replay; version 2. Rejoin sends it itself, and an agent's own ends with the agent's
     /// replay.
     ReplayComplete,
+    /// The session has gone back: this is where its history ends now. Version 2, in the drafts of
+    /// `session/rewind`.
+    HistoryTruncated,
     /// A kind that only tests know: what its row alone gives it.
     #[cfg(test)]
     Sample,
@@ -193,6 +196,7 @@ const ROWS: &[UpdateRow] = {
         event(U::PromptSuggestions, "prompt_suggestions_update"),
         event(U::Cursor, "cursor_update"),
         event(U::ReplayComplete, "replay_complete"),
+        event(U::HistoryTruncated, "history_truncated"),
         #[cfg(test)]
         history(U::Sample, "_sample").said("text", Role::Agent),
     ]

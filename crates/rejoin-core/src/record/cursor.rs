@@ -76,10 +76,7 @@ impl Cursor {
         record.seq == self.seq
             && self == Self::of(session, record, self.side)
             && match self.side {
-                CursorSide::Before => {
-                    record.kind == Kind::Prompt
-                        || update_of(record).is_some_and(|(kind, _)| is_user_message(kind))
-                }
+                CursorSide::Before => is_of_user(record),
                 CursorSide::After => {
                     record.kind == Kind::End
                         || update_of(record).is_some_and(|(kind, update)| {
@@ -127,6 +124,11 @@ pub(super) fn update_of<'a>(record: &Record<'a>) -> Option<(UpdateKind, &'a str)
         _ => return None,
     };
     Some((UpdateKind::of(update.as_bytes()), update))
+}
+
+/// Whether a record is a message of the user, or a part of one.
+pub fn is_of_user(record: &Record<'_>) -> bool {
+    record.kind == Kind::Prompt || update_of(record).is_some_and(|(kind, _)| is_user_message(kind))
 }
 
 /// Whether updates of this kind are messages of the user, or parts of them.

@@ -16,6 +16,8 @@ pub const WENT_BACK: &str = "[rejoin] Went ";
 pub enum RewindTarget {
     /// Before the message with this id, which may have been undone itself.
     Message(String),
+    /// Before the message of the user with this id, which another prompt is to replace.
+    Prompt(String),
     /// Behind the message with this id, as far as it has come in its turn.
     Behind(String),
     /// To the place of the conversation with the id of this cursor.
@@ -24,6 +26,14 @@ pub enum RewindTarget {
     Turns(u64),
     /// Before the last rewind, which brings back what that one has undone.
     Undo,
+}
+
+impl RewindTarget {
+    /// Whether turns that run are cancelled for it, as the drafts of the protocol have it for theirs.
+    /// Otherwise it is refused while one runs.
+    pub fn cancels_turns(&self) -> bool {
+        matches!(self, Self::Prompt(_) | Self::Behind(_))
+    }
 }
 
 /// The payload of a `rewind` record.

@@ -53,9 +53,10 @@ fn search() -> Value {
 fn add_unstable(session: &mut Value) {
     session["fork"] = fork();
     session["list"] = json!({ "limit": {}, "changes": {}, "subscribe": {} });
-    for name in ["archive", "rewind", "status", "title"] {
+    for name in ["archive", "status", "title"] {
         session[name] = json!({});
     }
+    session["rewind"] = json!({ "edit_prompt": true });
 }
 
 /// The capabilities of forking, also at a message that is named in `_meta`, and of `_rejoin/cursors`.

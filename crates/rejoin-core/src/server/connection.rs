@@ -187,7 +187,8 @@ impl<'a> Connection<'a> {
             }
             None => {
                 let version = choose_version(&request.params)?;
-                let client = client(&request.params, version);
+                let goes_back = self.registry.deps().offers("rewind");
+                let client = client(&request.params, version, goes_back);
                 let registry = self.registry.for_client(client);
                 ConnectionContext::new(registry, self.process.tools().cloned(), version)
             }

@@ -231,7 +231,14 @@ pub(super) fn refused(id: &str, refusal: Refusal) -> Error {
         Refusal::ForkPointNotFound => return unknown_message(id),
         Refusal::CursorNotFound => return unknown_cursor(id),
         Refusal::RewindPointNotFound => {
-            return no_message(id, "the place is not one of this session");
+            let error = no_message(id, "the place is not one of this session");
+            return error.with("reason", "unknown_message_id");
+        }
+        Refusal::NotOfUser => {
+            let error = invalid_params("`messageId` is not a message of the user");
+            return error
+                .with("reason", "not_a_user_message")
+                .with("sessionId", id);
         }
         Refusal::Engine(error) => return error.into(),
         Refusal::Cancelled => {

@@ -81,7 +81,7 @@ impl Command {
         match self {
             Self::Request(Request::Cancel { .. } | Request::Leave(Leaving::Client { .. }), _)
             | Self::Stop(_) => true,
-            Self::Request(request, _) => request.closes(),
+            Self::Request(request, _) => request.cancels_turns(),
             _ => false,
         }
     }

@@ -90,6 +90,9 @@ pub enum Refusal {
     /// The place to go back to does not exist.
     #[error("the session has no such place to go back to")]
     RewindPointNotFound,
+    /// The message that another prompt is to replace is not one of the user.
+    #[error("the message is not one of the user")]
+    NotOfUser,
     /// A prompt is being answered.
     #[error("there is already an active prompt execution")]
     PromptInProgress {

@@ -130,6 +130,12 @@ impl<R> Request<R> {
                 | Self::MetadataChange(_, MetadataChange::Archived(true))
         )
     }
+
+    /// Whether the running turns, and the prompts that wait for them, are cancelled for it.
+    pub(super) fn cancels_turns(&self) -> bool {
+        let rewinds = matches!(self, Self::Rewind { target, .. } if target.cancels_turns());
+        rewinds || self.closes()
+    }
 }
 
 /// Who leaves, which decides whether turns end as cancelled or as interrupted.

@@ -53,7 +53,8 @@ impl UpdateReader {
             UpdateKind::Notice
             | UpdateKind::PromptSuggestions
             | UpdateKind::Cursor
-            | UpdateKind::ReplayComplete => {}
+            | UpdateKind::ReplayComplete
+            | UpdateKind::HistoryTruncated => {}
             // What is not known, or has no place in version 1.
             _ => self
                 .builder

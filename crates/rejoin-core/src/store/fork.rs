@@ -493,13 +493,19 @@ fn close(
 
 /// Whether a record is, or belongs to, the message with this id.
 pub(super) fn is_of(record: &Record<'_>, message: &str) -> bool {
+    match record.kind {
+        Kind::Prompt => record.id == Some(message),
+        _ => message_of(record).as_deref() == Some(message),
+    }
+}
+
+/// The id of the message that a record is, or belongs to.
+pub(super) fn message_of(record: &Record<'_>) -> Option<String> {
     let update = match record.kind {
-        Kind::Prompt => return record.id == Some(message),
+        Kind::Prompt => return record.id.map(str::to_owned),
         Kind::Update => record.payload,
-        Kind::UpdateParams | Kind::UpdateV2 => {
-            text_member(record.payload, "update").unwrap_or_default()
-        }
-        _ => return false,
+        Kind::UpdateParams | Kind::UpdateV2 => text_member(record.payload, "update")?,
+        _ => return None,
     };
-    string_member(update, "messageId").as_deref() == Some(message)
+    string_member(update, "messageId")
 }

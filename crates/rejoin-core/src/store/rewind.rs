@@ -2,17 +2,17 @@
 
 use std::io;
 
-use crate::json::Object;
+use crate::json::{self, Object};
 use crate::protocol::meta::REJOIN;
 use crate::protocol::{Role, UpdateKind};
-use crate::record::cursor::CursorSide;
+use crate::record::cursor::{CursorSide, is_of_user};
 use crate::record::rewind::WENT_BACK;
 use crate::record::{
     AgentCursors, AgentPlace, AgentSessionId, Cursor, Header, Kind, OpenTurns, Record, Rewind,
     RewindTarget, RewoundHistory,
 };
 
-use super::fork::is_of;
+use super::fork::{is_of, message_of};
 use super::log::Log;
 use super::medium::{Image, StoreError, Sync};
 use super::records::Records;
@@ -28,6 +28,9 @@ pub enum RewindError {
     /// The session never had such a message, or has not that many turns after which something follows.
     #[error("the session has no such place")]
     NoSuchPlace,
+    /// The message that is to be replaced is not one of the user.
+    #[error("the message is not one of the user")]
+    NotOfUser,
     /// Nothing was undone.
     #[error("the session has not gone back to an earlier place")]
     NothingUndone,
@@ -50,10 +53,12 @@ impl Log {
         let place = RewindPlace::find(file, self.id().as_str(), target)
             .map_err(StoreError::disk("read", file.path()))??;
         let message_id = match target {
-            RewindTarget::Message(id) => Some(id.clone()),
+            RewindTarget::Message(id) | RewindTarget::Prompt(id) => Some(id.clone()),
             _ => None,
         };
         let mark = mark(id, &place, target);
+        let truncated = place.last_message(file, target);
+        let truncated = truncated.map_err(StoreError::disk("read", file.path()))?;
         let rewind = Rewind {
             history: place.history,
             turns: place.turns,
@@ -64,11 +69,13 @@ impl Log {
         };
         let payload = serde_json::to_string(&rewind).map_err(io::Error::from);
         let payload = payload.map_err(StoreError::disk("append to", self.file().path()))?;
-        let records = [
-            (Kind::Rewind, None, &*payload),
-            (Kind::Update, None, &*mark),
-        ];
-        self.append_all(records.into_iter(), Sync::Turn)?;
+        let rewind = [(Kind::Rewind, None, &*payload)];
+        let truncated = truncated
+            .as_deref()
+            .map(|update| (Kind::Transient, None, update));
+        let records = rewind.into_iter().chain(truncated);
+        let records = records.chain([(Kind::Update, None, &*mark)]);
+        self.append_all(records, Sync::Turn)?;
         Ok(close_rewound(self)?)
     }
 }
@@ -82,7 +89,7 @@ struct RewindPlace {
     turns: u64,
     /// Whether a turn is open there.
     is_in_turn: bool,
-    /// Whether it was undone.
+    /// Whether something of that was undone.
     is_undone: bool,
     /// Where it is in a session of an agent.
     agent: Option<AgentPlace>,
@@ -213,7 +220,12 @@ impl RewindPlace {
         while let Some(entry) = records.next(file)? {
             let record = &entry.record;
             let next = match (target, cursor) {
-                (RewindTarget::Message(id), _) if is_of(record, id) => Some(record.seq),
+                (RewindTarget::Prompt(id), _) if is_of(record, id) && !is_of_user(record) => {
+                    return Ok(Err(RewindError::NotOfUser));
+                }
+                (RewindTarget::Message(id) | RewindTarget::Prompt(id), _) if is_of(record, id) => {
+                    Some(record.seq)
+                }
                 (RewindTarget::Behind(id), _) if is_of(record, id) => Some(record.seq + 1),
                 (RewindTarget::Behind(_), _) if search.ends_at(record) => Some(record.seq + 1),
                 (_, Some(cursor)) if cursor.is_at(session, record) => match cursor.side {
@@ -228,6 +240,33 @@ impl RewindPlace {
             search.record(record, next);
         }
         Ok(search.seq(target).map(|seq| search.place(seq)))
+    }
+
+    /// The update by which a client learns the last message that is left, as an event that no replay sends.
+    /// `None` if something comes back that the client may have removed.
+    fn last_message(&self, file: &dyn Image, target: &RewindTarget) -> io::Result<Option<String>> {
+        if self.is_undone {
+            return Ok(None);
+        }
+        let mut last = None;
+        let (mut records, mut ranges) = (Records::all(), self.history.iter().peekable());
+        while let Some(entry) = records.next(file)? {
+            let record = &entry.record;
+            while ranges.next_if(|(_, to)| *to <= record.seq).is_some() {}
+            match ranges.peek() {
+                Some((from, _)) if record.seq >= *from => last = message_of(record).or(last),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        if let RewindTarget::Behind(id) = target {
+            last = Some(id.clone());
+        }
+        let id = last
+            .as_deref()
+            .map_or_else(|| "null".to_owned(), json::quoted);
+        let update = UpdateKind::HistoryTruncated.object();
+        Ok(Some(update.raw("lastMessageId", &id).end()))
     }
 }
 
@@ -291,10 +330,23 @@ impl RewindSearch {
         last.is_none_or(|(_, history)| history.contains(seq))
     }
 
+    /// Whether the conversation has all of these records now.
+    fn has_now(&self, ranges: &[(u64, u64)]) -> bool {
+        let Some((_, now)) = self.rewinds.last() else {
+            return true;
+        };
+        let now = now.before(u64::MAX);
+        let has = |(from, to): &(u64, u64)| now.iter().any(|(f, t)| f <= from && to <= t);
+        ranges.iter().all(has)
+    }
+
     /// The number of the first record after the place.
     fn seq(&self, target: &RewindTarget) -> Result<u64, RewindError> {
         match target {
-            RewindTarget::Message(_) | RewindTarget::Behind(_) | RewindTarget::Cursor(_) => {
+            RewindTarget::Message(_)
+            | RewindTarget::Prompt(_)
+            | RewindTarget::Behind(_)
+            | RewindTarget::Cursor(_) => {
                 let current = self.found.iter().find(|seq| self.is_current(**seq));
                 let place = current.or(self.found.last()).copied();
                 let place = place.or_else(|| self.agents.find(target));
@@ -344,7 +396,7 @@ impl RewindSearch {
         RewindPlace {
             turns,
             is_in_turn,
-            is_undone: !self.is_current(seq),
+            is_undone: !self.has_now(&history),
             agent: self.agents.place(seq, after, ended.filter(|_| !is_in_turn)),
             history,
         }

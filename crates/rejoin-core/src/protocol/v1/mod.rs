@@ -96,7 +96,9 @@ impl Conversion {
     pub fn update(&mut self, update: &str, put: &mut dyn FnMut(&str)) {
         let kind = UpdateKind::of(update.as_bytes());
         match kind {
-            UpdateKind::SessionState | UpdateKind::ReplayComplete => return,
+            UpdateKind::SessionState
+            | UpdateKind::ReplayComplete
+            | UpdateKind::HistoryTruncated => return,
             UpdateKind::ToolCallContent => {
                 self.messages.pause();
                 self.calls.content_chunk(update);

@@ -7,7 +7,7 @@ use crate::protocol::v2::table::{TABLE as OF_VERSION_1, errors, kind, kinds, sch
 
 /// Updates of version 2 and what they become. None means the same. Kinds that are the same in both
 /// versions are in the other table.
-pub(super) const TABLE: [(&str, Option<&[&str]>); 37] = [
+pub(super) const TABLE: [(&str, Option<&[&str]>); 38] = [
     (
         r#"{"sessionUpdate":"available_commands_update","availableCommands":[{"type":"command","name":"a","description":"d","input":{"type":"text","hint":"h","n":1e400}}],"_meta":{"a":1}}"#,
         Some(&[
@@ -33,6 +33,10 @@ pub(super) const TABLE: [(&str, Option<&[&str]>); 37] = [
         Some(&[]),
     ),
     (r#"{"sessionUpdate":"replay_complete"}"#, Some(&[])),
+    (
+        r#"{"sessionUpdate":"history_truncated","lastMessageId":"u"}"#,
+        Some(&[]),
+    ),
     (
         r#"{"sessionUpdate":"user_message","messageId":"u","content":[{"type":"text","text":"Hi"},{"type":"image","data":"AA==","mimeType":"image/png"}],"_meta":{"a":1}}"#,
         Some(&[

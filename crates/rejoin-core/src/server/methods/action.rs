@@ -1,7 +1,7 @@
 //! The ways to serve a request: an answer at once, an answer later, or a request to a session.
 
 use crate::engine::BoxFuture;
-use crate::protocol::method::{NOT_FOUND_AS_RESOURCE, SESSION_PROMPT};
+use crate::protocol::method::{NOT_FOUND_AS_RESOURCE, SESSION_EDIT_PROMPT, SESSION_PROMPT};
 use crate::server::error::{self, Error, ErrorForm};
 use crate::session::{Registry, Reply, Request as SessionRequest};
 use crate::sys::SessionId;
@@ -84,7 +84,7 @@ impl RequestAction {
         request: IncomingRequest,
     ) {
         let registry = context.registry();
-        let is_prompt = request.method == SESSION_PROMPT;
+        let is_prompt = [SESSION_PROMPT, SESSION_EDIT_PROMPT].contains(&&*request.method);
         let answer = Answering::new(context, request);
         match action {
             Err(error) => answer.send(Err(error)),

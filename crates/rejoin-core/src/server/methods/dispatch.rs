@@ -3,10 +3,10 @@
 use crate::protocol::ProtocolVersion::{V1, V2};
 use crate::protocol::method::{
     AUTHENTICATE, CANCEL_REQUEST, CURSORS, LOGOUT, REWIND, SEARCH, SESSION_ARCHIVE, SESSION_CANCEL,
-    SESSION_CLOSE, SESSION_DELETE, SESSION_FORK, SESSION_GET, SESSION_LIST, SESSION_LIST_SUBSCRIBE,
-    SESSION_LIST_UNSUBSCRIBE, SESSION_LOAD, SESSION_NEW, SESSION_OPTIONS, SESSION_PROMPT,
-    SESSION_RESUME, SESSION_REWIND, SESSION_SET_CONFIG_OPTION, SESSION_SET_MODE, SESSION_SET_TITLE,
-    SESSION_STATUS, SESSION_UNARCHIVE, TERMINAL_CANCEL, TOOL_CALL_CANCEL,
+    SESSION_CLOSE, SESSION_DELETE, SESSION_EDIT_PROMPT, SESSION_FORK, SESSION_GET, SESSION_LIST,
+    SESSION_LIST_SUBSCRIBE, SESSION_LIST_UNSUBSCRIBE, SESSION_LOAD, SESSION_NEW, SESSION_OPTIONS,
+    SESSION_PROMPT, SESSION_RESUME, SESSION_REWIND, SESSION_SET_CONFIG_OPTION, SESSION_SET_MODE,
+    SESSION_SET_TITLE, SESSION_STATUS, SESSION_UNARCHIVE, TERMINAL_CANCEL, TOOL_CALL_CANCEL,
 };
 use crate::server::error::{self, Error};
 use crate::transport::IncomingRequest;
@@ -52,6 +52,7 @@ fn action(context: &ConnectionContext, request: &IncomingRequest) -> Result<Requ
         (SEARCH, _) if is_persistent => search::serve(context, request),
         (REWIND, _) if is_persistent => rewind::serve(context, params),
         (SESSION_REWIND, _) if context.offers("rewind") => rewind::behind(context, params),
+        (SESSION_EDIT_PROMPT, _) if context.offers("rewind") => rewind::edit(context, request),
         (SESSION_FORK, _) if context.offers("fork") => fork::serve(context, params),
         (SESSION_SET_TITLE, _) if context.offers("title") => session::set_title(context, params),
         (SESSION_ARCHIVE, _) if context.offers("archive") => {

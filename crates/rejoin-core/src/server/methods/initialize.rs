@@ -158,8 +158,9 @@ fn with_session_index(result: &str) -> String {
     result.text()
 }
 
-/// The client that sends these parameters, in the version that was chosen.
-pub(in crate::server) fn client(params: &str, version: ProtocolVersion) -> Client {
+/// The client that sends these parameters, in the version that was chosen. `goes_back` says whether
+/// `session/rewind` is offered.
+pub(in crate::server) fn client(params: &str, version: ProtocolVersion, goes_back: bool) -> Client {
     let params: Value = serde_json::from_str(params).unwrap_or_default();
     // Name and version of the client are `clientInfo` in version 1, and `info` in later ones.
     let info = [&params["clientInfo"], &params["info"]]
@@ -181,6 +182,8 @@ pub(in crate::server) fn client(params: &str, version: ProtocolVersion) -> Clien
     let lacks = |kind: &UpdateKind| {
         let capability = kind.client_capability(version);
         capability.is_some_and(|name| !capabilities["session"][name].is_object())
+            || *kind == UpdateKind::HistoryTruncated
+                && (version == ProtocolVersion::V1 || !goes_back)
     };
     Client {
         hidden: UpdateKind::all().filter(lacks).collect(),

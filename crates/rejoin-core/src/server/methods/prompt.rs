@@ -10,7 +10,8 @@ use crate::protocol::ProtocolVersion;
 use crate::protocol::meta::REJOIN;
 use crate::record::prompt_keys::KEY;
 use crate::server::error::{self, Error};
-use crate::session::{AnswerDue, Request as SessionRequest};
+use crate::session::{AnswerDue, Reply, Request as SessionRequest};
+use crate::sys::SessionId;
 use crate::transport::IncomingRequest;
 
 use super::action::RequestAction;
@@ -28,8 +29,26 @@ pub(super) fn serve(
     context: &ConnectionContext,
     request: &IncomingRequest,
 ) -> Result<RequestAction, Error> {
+    let (id, name, prompt) = prompt(context, request, &request.params)?;
+    Ok(RequestAction::session(id, name, prompt))
+}
+
+/// The prompt with these parameters: its session, the name by which the client knows that, and the request
+/// to the session.
+pub(super) fn prompt(
+    context: &ConnectionContext,
+    request: &IncomingRequest,
+    params: &str,
+) -> Result<
+    (
+        SessionId,
+        String,
+        impl FnOnce(Reply) -> SessionRequest<Reply> + Send + 'static,
+    ),
+    Error,
+> {
     let version = context.version();
-    let (name, params) = decode_prompt(&request.params, version, context.wraps_agent())?;
+    let (name, params) = decode_prompt(params, version, context.wraps_agent())?;
     let id = context.find(&name)?;
     let message_id = context.deps().library.sys.ids.message();
     let (registry, session, message) = (context.registry().clone(), id.clone(), message_id.clone());
@@ -40,14 +59,13 @@ pub(super) fn serve(
         ProtocolVersion::V1 => AnswerDue::TurnEnds,
         ProtocolVersion::V2 => AnswerDue::Logged,
     };
-    Ok(RequestAction::session(id, name, move |reply| {
-        SessionRequest::Prompt {
-            reply,
-            due,
-            message_id,
-            params,
-        }
-    }))
+    let prompt = move |reply| SessionRequest::Prompt {
+        reply,
+        due,
+        message_id,
+        params,
+    };
+    Ok((id, name, prompt))
 }
 
 /// The session's id, and the parameters without it, verbatim, but with the idempotency key in front. If

@@ -154,7 +154,7 @@ impl<R> Machine<R> {
         }
         let is_cancel = matches!(request, Request::Cancel { .. } | Request::Leave(_));
         let mut batch = Vec::new();
-        if is_cancel || request.closes() {
+        if is_cancel || request.cancels_turns() {
             batch = self.withdraw_unaccepted();
         }
         let waits = if is_cancel {
@@ -175,7 +175,7 @@ impl<R> Machine<R> {
     /// A request of another client than the one whose loads the machine serves: a load of a session
     /// that was open before does not hold it up.
     pub fn request_of_other(&mut self, request: Request<R>) -> Batch<R> {
-        if !self.lifecycle.is_load_of_open() || request.closes() {
+        if !self.lifecycle.is_load_of_open() || request.cancels_turns() {
             return self.request(request);
         }
         match request {
@@ -215,13 +215,13 @@ impl<R> Machine<R> {
         let front = self.queue.front()?;
         if self.must_wait(front) {
             // A request that closes the session does not wait for turns to end on their own.
-            let closes = front.closes();
+            let (closes, cancels) = (front.closes(), front.cancels_turns());
             let cancel = if closes && self.lifecycle.abort() {
                 vec![Effect::Cancel(Work::Attach)]
-            } else if closes && self.passes.prompts > 0 && !self.passes.cancelled {
+            } else if cancels && self.passes.prompts > 0 && !self.passes.cancelled {
                 self.passes.cancelled = true;
                 vec![Effect::Pass(Route::Notify(Notified::Cancel))]
-            } else if closes && !self.lifecycle.is_changing() {
+            } else if cancels && !self.lifecycle.is_changing() {
                 let mut batch = self.withdraw_unaccepted();
                 batch.extend(self.cancel(true));
                 batch
@@ -304,7 +304,7 @@ impl<R> Machine<R> {
         if let Request::ReadForFork | Request::Status(_) = request {
             return self.is_being_created();
         }
-        self.lifecycle.is_changing() || (request.closes() && self.has_prompts())
+        self.lifecycle.is_changing() || (request.cancels_turns() && self.has_prompts())
     }
 
     /// Whether prompts are being answered, or wait for that.

@@ -416,6 +416,7 @@ pub(in crate::session) fn rewind(
             session.failed_to_append(&error);
             return Err(error.into());
         }
+        Err(RewindError::NotOfUser) => return Err(Refusal::NotOfUser),
         Err(RewindError::NoSuchPlace | RewindError::NothingUndone) => {
             return Err(Refusal::RewindPointNotFound);
         }
