@@ -131,17 +131,17 @@ fn a_conversation_in_two_files_is_listed_and_imported_once() {
 
 /// A session of Claude Code with these prompts, which were written in these minutes.
 fn claude_code(file: &Path, prompts: &[(&str, u32)]) {
-    let mut lines = String::new();
+    let mut lines = Vec::new();
     let mut parent = Value::Null;
     for (prompt, minute) in prompts {
         let line = json!({ "type": "user", "uuid": prompt, "parentUuid": parent, "sessionId": "s1",
             "timestamp": format!("2026-02-01T10:{minute:02}:00.000Z"), "cwd": "/srv/app",
             "message": { "role": "user", "content": prompt } });
-        lines.push_str(&format!("{line}\n"));
+        lines.push(format!("{line}\n"));
         parent = (*prompt).into();
     }
     fs::create_dir_all(file.parent().unwrap()).unwrap();
-    fs::write(file, lines).unwrap();
+    fs::write(file, lines.concat()).unwrap();
 }
 
 /// Sets when a file was changed, in hours from the usual time.

@@ -35,6 +35,9 @@ impl ChosenFiles {
     /// Leaves out of the files of a source those whose conversations are read from other ones, and returns
     /// how many these are.
     pub fn choose(&mut self, source: &Source, found: &mut Vec<FoundConversation>) -> usize {
+        if found.len() < 2 {
+            return 0;
+        }
         self.look_at(source, found);
         let mut files: HashMap<&SessionId, Vec<usize>> = HashMap::new();
         for (at, found) in found.iter().enumerate() {

@@ -25,13 +25,13 @@ use super::{FoundConversation, FoundConversations, ToolFolders, has_extension, l
 const DATABASE: &str = "sessions.db";
 
 /// `$GOOSE_PATH_ROOT/data/sessions`, or `goose/sessions` in `$XDG_DATA_HOME`, or in
-/// `~/.local/share`.
+/// `~/.local/share`; on Windows `Block/goose/data/sessions` in `%APPDATA%`.
 pub(super) fn root(places: &ToolFolders) -> PathBuf {
-    let named = places.variables.get("GOOSE_PATH_ROOT");
-    let data = named.map_or_else(
-        || places.folder("XDG_DATA_HOME", ".local/share").join("goose"),
-        |root| root.join("data"),
-    );
+    let data = match places.variables.get("GOOSE_PATH_ROOT") {
+        Some(root) => root.join("data"),
+        None if cfg!(windows) => places.settings().join("Block/goose/data"),
+        None => places.folder("XDG_DATA_HOME", ".local/share").join("goose"),
+    };
     data.join("sessions")
 }
 

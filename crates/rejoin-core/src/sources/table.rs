@@ -185,7 +185,7 @@ pub static SOURCES: [Source; 28] = [
     Source {
         name: "goose",
         agent: "goose",
-        variables: &["GOOSE_PATH_ROOT", "XDG_DATA_HOME"],
+        variables: &["GOOSE_PATH_ROOT", "XDG_DATA_HOME", "APPDATA"],
         roots: |places| vec![goose::root(places)],
         reader: SourceReader::Database {
             find: goose::find,

@@ -131,6 +131,44 @@ fn what_a_tool_writes_since_is_a_branch_beside_what_was_said_here() {
     }
 }
 
+/// A tool may write to its file while a client has the conversation open, which is shown what it was when it
+/// was loaded.
+#[test]
+fn a_conversation_that_nobody_continued_is_its_file_when_it_is_loaded() {
+    for tool in &TOOLS {
+        let (home, store) = place();
+        tool.write(home.path(), &["A", "B"]);
+        let mut client = Client::new(store.path(), home.path(), &[tool.name]);
+        let id = client.list()[0]["sessionId"].clone();
+        let load = json!({ "sessionId": id, "cwd": FOLDER, "mcpServers": [] });
+        client.call("session/load", load.clone());
+        let mut before = vec!["A", "B"];
+        let mut is = |context: &str, expected: &[Said]| {
+            let context = format!("{} {context}", tool.name);
+            let listed = client.list();
+            assert_eq!(listed.len(), 1, "{context}: {listed:?}");
+            assert_eq!(listed[0]["sessionId"], id, "{context}");
+            assert_eq!(read(&mut client, &id, true).0, before, "{context}");
+            client.call("session/close", json!({ "sessionId": id }));
+            client.call("session/load", load.clone());
+            assert_eq!(read(&mut client, &id, true).0, expected, "{context}");
+            before = expected.to_vec();
+        };
+        tool.write(home.path(), &["A", "B", "C"]);
+        is("has grown", &["A", "B", "C"]);
+        tool.write(home.path(), &["A", "D"]);
+        is("was rewound", &["A", "D"]);
+        tool.compact(home.path(), &["A", "D", "E"]);
+        is("was compacted", &["A", "D", "E"]);
+        if tool.migrate(home.path(), &["A", "D", "E"]) {
+            is("was migrated", &["A", "D", "E"]);
+            tool.migrate(home.path(), &["A", "D", "E", "F"]);
+            is("has grown in the other form", &["A", "D", "E", "F"]);
+        }
+        runs(store.path(), &["sessions", "verify"]);
+    }
+}
+
 #[test]
 fn what_is_behind_a_compaction_or_in_another_form_is_beside_what_was_said_here() {
     for tool in &TOOLS {

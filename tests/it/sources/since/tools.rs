@@ -472,13 +472,18 @@ fn opencode(home: &Path, said: &[Said], is_compacted: bool) {
         );
     }
     // A change is seen by the time of the last one.
-    let more = said.len() as i64 + 10 * i64::from(is_compacted);
+    let more = number(said.len()) + 10 * i64::from(is_compacted);
     let changed = CHANGED + more;
     let session = "INSERT INTO session VALUES ('ses_1', NULL, ?, 'Files', NULL, ?, ?)";
     if !said.is_empty() {
         let row = (FOLDER, millis("A", 0), changed);
         database.execute(session, row).unwrap();
     }
+}
+
+/// A number as SQLite has it.
+fn number(number: usize) -> i64 {
+    i64::try_from(number).unwrap()
 }
 
 /// The tables of version 2, in a database of their own; those of version 1 are still there.
@@ -504,10 +509,10 @@ fn opencode_2(home: &Path, said: &[Said]) {
         };
         let id = format!("msg_{}{second}", minute(turn) + 10);
         let sql = "INSERT INTO session_message VALUES (?, 'ses_1', ?, ?, ?, ?, ?)";
-        let row = (id, role, seq as i64, at, at, data.to_string());
+        let row = (id, role, number(seq), at, at, data.to_string());
         database.execute(sql, row).unwrap();
     }
-    let changed = CHANGED + 1_000_000 + said.len() as i64;
+    let changed = CHANGED + 1_000_000 + number(said.len());
     let sql = "INSERT INTO session_v2 VALUES ('ses_1', NULL, NULL, ?, 'Files', NULL, ?, ?)";
     let row = (FOLDER, millis("A", 0), changed);
     database.execute(sql, row).unwrap();
