@@ -302,13 +302,13 @@ fn damage_costs_no_other_record_of_a_list() {
             let Some(cut) = (cut..text.len()).find(|cut| text.is_char_boundary(*cut)) else {
                 continue;
             };
-            if are_values(text[..cut].as_bytes()) {
+            if are_values(&text.as_bytes()[..cut]) {
                 continue;
             }
             let whole = ends.iter().rev().find(|end| **end <= cut);
             let expected =
                 damaged.read(closed(&text[..whole.copied().unwrap_or(start)]).as_bytes());
-            let found = damaged.read(text[..cut].as_bytes());
+            let found = damaged.read(&text.as_bytes()[..cut]);
             let context = format!("{}, cut at {cut}", damaged.path.display());
             // Behind the list, there may be more.
             if cut < *ends.last().unwrap() {
@@ -418,9 +418,7 @@ fn damage_of_a_row_or_an_event_costs_no_other_one() {
             if serde_json::from_str::<Value>(&text).is_err() {
                 continue;
             }
-            let half = (text.len() / 2..)
-                .find(|at| text.is_char_boundary(*at))
-                .unwrap();
+            let half = text.ceil_char_boundary(text.len() / 2);
             let set = format!("UPDATE {table} SET {column} = ? WHERE rowid = ?");
             // Without the row.
             let move_to = format!("UPDATE {table} SET {of} = '-' || {of} WHERE rowid = ?");
@@ -470,7 +468,7 @@ fn damage_of_a_thread_costs_no_message_before_it() {
         let Some(whole) = read(&text) else { continue };
         for end in ends {
             let expected = read(&format!("{}]}}", &text[..end])).unwrap();
-            let found = read(&text[..end + 1]).unwrap();
+            let found = read(&text[..=end]).unwrap();
             assert_eq!(found.entries.len(), expected.entries.len(), "{id} {end}");
             assert_eq!(found.damage.len(), 1);
         }
