@@ -9,6 +9,9 @@ use super::scan::{skip_space, string_end};
 use super::splice::Splice;
 use super::text::unescaped;
 
+/// The length of most objects, in bytes.
+const USUAL: usize = 128;
+
 /// A JSON object that is being written. Its members keep their order, and their values their text.
 #[derive(Debug, Default)]
 pub struct Object {
@@ -20,7 +23,7 @@ pub struct Object {
 impl Object {
     /// An object without members.
     pub fn new() -> Self {
-        Self::default()
+        Self::behind(String::with_capacity(USUAL))
     }
 
     /// An object without members that is written behind this text.
@@ -40,7 +43,9 @@ impl Object {
     pub fn written(mut self, name: &str, value: impl FnOnce(&mut String)) -> Self {
         let is_first = self.text.len() == self.begin;
         let before = if is_first { "{" } else { "," };
-        self.text.extend([before, &quoted(name), ":"]);
+        self.text.push_str(before);
+        quote(name, &mut self.text);
+        self.text.push(':');
         value(&mut self.text);
         self
     }
@@ -57,7 +62,7 @@ impl Object {
     /// Adds a member whose value is a string.
     #[must_use]
     pub fn string(self, name: &str, value: &str) -> Self {
-        self.raw(name, &quoted(value))
+        self.written(name, |text| quote(value, text))
     }
 
     /// The JSON text, behind that before it.
@@ -70,7 +75,19 @@ impl Object {
 
 /// A string as JSON text.
 pub fn quoted(text: &str) -> String {
-    Value::from(text).to_string()
+    let mut json = String::with_capacity(text.len() + 2);
+    quote(text, &mut json);
+    json
+}
+
+/// Appends a string as JSON text. Most have nothing to be escaped.
+fn quote(text: &str, json: &mut String) {
+    let is_plain = |byte| byte >= b' ' && byte != b'"' && byte != b'\\';
+    if text.bytes().all(is_plain) {
+        json.extend(["\"", text, "\""]);
+    } else {
+        json.push_str(&Value::from(text).to_string());
+    }
 }
 
 /// The text with the value at `range` replaced by a string.
@@ -126,4 +143,17 @@ pub fn joined<'a>(objects: impl Iterator<Item = &'a String>) -> Option<String> {
 pub fn object<'a>(members: impl IntoIterator<Item = (String, &'a str)>) -> String {
     let add = |object: Object, (name, value): (String, &str)| object.raw(&name, value);
     members.into_iter().fold(Object::new(), add).end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_string_is_quoted_as_serde_quotes_it() {
+        for character in ('\0'..='\u{2ff}').chain(['\u{2028}', '\u{1f600}']) {
+            let text = format!("a{character}b");
+            assert_eq!(quoted(&text), Value::from(&*text).to_string());
+        }
+    }
 }

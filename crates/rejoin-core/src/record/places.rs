@@ -287,9 +287,11 @@ impl LastMessage {
 
     fn has(&self, payload: &str) -> bool {
         let payload = payload.as_bytes();
-        let end = payload.len().checked_sub(self.from_end);
-        end.is_some_and(|end| payload[end..].starts_with(self.id.as_bytes()))
-            && payload.starts_with(self.head.as_bytes())
+        payload.starts_with(self.head.as_bytes())
+            && (self.id.is_empty() || {
+                let end = payload.len().checked_sub(self.from_end);
+                end.is_some_and(|end| payload[end..].starts_with(self.id.as_bytes()))
+            })
     }
 }
 

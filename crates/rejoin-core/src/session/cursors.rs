@@ -127,22 +127,24 @@ impl Cursors {
         }
     }
 
-    /// Takes records that were appended together.
+    /// Takes records that were appended together. Nearly all of them only continue a message.
     pub(super) fn appended<'a>(
         &mut self,
         records: impl Iterator<Item = (Kind, Option<&'a str>, &'a str)> + Clone,
         appended: &Appended,
     ) {
-        let continues = |(kind, _, payload)| self.places.continues_message(kind, payload);
-        if records.clone().all(continues) {
-            return;
-        }
-        let at = appended.at.to_string();
-        let first = appended.seq + 1 - records.clone().count() as u64;
-        for (seq, (kind, id, payload)) in (first..).zip(records) {
+        let mut position = None;
+        for (number, (kind, id, payload)) in records.clone().enumerate() {
+            if self.places.continues_message(kind, payload) {
+                continue;
+            }
+            let (first, at) = position.get_or_insert_with(|| {
+                let count = records.clone().count() as u64;
+                (appended.seq + 1 - count, appended.at.to_string())
+            });
             let record = Record {
-                seq,
-                at: &at,
+                seq: *first + number as u64,
+                at,
                 kind,
                 id,
                 payload,
