@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use rejoin::sys::SessionId;
 use serde_json::{Value, json};
@@ -32,33 +33,7 @@ fn a_prompt_with_a_key_reaches_the_agent_once_whatever_is_killed() {
 fn four_clients_that_send_a_key_at_once_have_it_run_once() {
     for flags in [&["--resume"][..], &["--version-2"]] {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place::new(folder.path(), folder.path().join("store"), flags);
-        let mut first = place.client(2).unwrap();
-        let session = first.new_session().unwrap();
-        let mut clients = vec![first];
-        for _ in 0..3 {
-            let mut client = place.client(2).unwrap();
-            client.resume(&session).unwrap();
-            clients.push(client);
-        }
-        for client in &mut clients {
-            client.send(9, "session/prompt", &prompt(&session, 0, 2));
-        }
-        let mut answers = clients.iter_mut().map(|client| client.answer(9).unwrap());
-        let first = answers.next().unwrap();
-        assert!(first["result"]["messageId"].is_string(), "{first}");
-        for answer in answers {
-            let id = &answer["result"]["messageId"];
-            assert_eq!(*id, first["result"]["messageId"], "{answer}");
-        }
-        // A prompt is answered before the agent gets it, and the agent gets the next one after it.
-        clients[0].send(10, "session/prompt", &prompt(&session, 1, 2));
-        let has_both = || match place.calls().get("say 1") {
-            Some(_) => Ok(()),
-            None => Err("the agent lacks a prompt".to_owned()),
-        };
-        wrapped::until(has_both).unwrap();
-        assert_eq!(place.calls().get("say 0").copied(), Some(1));
+        at_once(flags, folder.path(), folder.path().join("store"));
     }
 }
 
@@ -185,6 +160,61 @@ fn prompt(session: &str, number: usize, version: u64) -> Value {
         params["idempotencyKey"] = key.into();
     }
     params
+}
+
+/// Four clients, each with a process of its own, send a prompt with the same key at once, and again while
+/// another process has the session and cannot be reached.
+pub(crate) fn at_once(flags: &[&str], folder: &Path, store: PathBuf) {
+    let place = Place::new(folder, store, flags);
+    let agent_has = |text: &str| match place.calls().get(text) {
+        Some(_) => Ok(()),
+        None => Err(format!("the agent lacks {text:?}")),
+    };
+    let mut first = place.client(2).unwrap();
+    let session = first.new_session().unwrap();
+    let mut clients = vec![first];
+    for _ in 0..3 {
+        let mut client = place.client(2).unwrap();
+        client.resume(&session).unwrap();
+        clients.push(client);
+    }
+    let repeats = |mut client: Client| {
+        let mut answered = None;
+        let prompted = wrapped::until(|| {
+            let params = prompt(&session, 0, 2);
+            let answer = client.ask(9, "session/prompt", &params).unwrap();
+            match answer["error"]["data"]["error"].as_str() {
+                Some("session_in_use") => Err(answer.to_string()),
+                _ => {
+                    answered = Some(answer);
+                    Ok(())
+                }
+            }
+        });
+        prompted.unwrap();
+        // A prompt is answered before the agent gets it.
+        wrapped::until(|| agent_has("say 0")).unwrap();
+        let params = json!({"sessionId": session});
+        client.ask(10, "session/close", &params).unwrap();
+        answered.unwrap()
+    };
+    let answers: Vec<_> = thread::scope(|scope| {
+        let clients = clients.into_iter();
+        let threads: Vec<_> = clients.map(|it| scope.spawn(move || repeats(it))).collect();
+        let answers = threads.into_iter().map(|thread| thread.join().unwrap());
+        answers.collect()
+    });
+    let id = &answers[0]["result"]["messageId"];
+    assert!(id.is_string(), "{answers:?}");
+    for answer in &answers {
+        assert_eq!(answer["result"]["messageId"], *id, "{answer}");
+    }
+    // The agent gets the next one after it.
+    let mut last = place.client(2).unwrap();
+    last.resume(&session).unwrap();
+    last.send(9, "session/prompt", &prompt(&session, 1, 2));
+    wrapped::until(|| agent_has("say 1")).unwrap();
+    assert_eq!(place.calls().get("say 0").copied(), Some(1));
 }
 
 /// Several lives on one store, each but the last ended by a kill, until each prompt is answered.

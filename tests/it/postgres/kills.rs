@@ -27,6 +27,17 @@ fn a_prompt_with_a_key_reaches_the_agent_once_whatever_is_killed() {
 }
 
 #[test]
+fn four_clients_that_send_a_key_at_once_have_it_run_once() {
+    if cluster::shared().is_none() {
+        return;
+    }
+    for flags in [&["--resume"][..], &["--version-2"]] {
+        let folder = tempfile::tempdir().unwrap();
+        kill::keys::at_once(flags, folder.path(), cluster::store().unwrap());
+    }
+}
+
+#[test]
 fn a_session_that_goes_back_when_it_is_killed_is_before_or_after_that() {
     if cluster::shared().is_none() {
         return;
