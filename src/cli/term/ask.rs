@@ -67,8 +67,10 @@ pub(in crate::cli) fn ask(question: &str) -> Result<bool, Failure> {
 
 /// Waits until the user has read what was printed. False if Ctrl-C was pressed.
 pub(in crate::cli) fn wait_for_key() -> Result<bool, Failure> {
-    StandardError::say("Enter, q or Esc goes back, Ctrl-C leaves ");
-    let read = enable_raw_mode().and_then(|()| read_key());
+    let read = enable_raw_mode().and_then(|()| {
+        StandardError::say("Enter, q or Esc goes back, Ctrl-C leaves ");
+        read_key()
+    });
     disable_raw_mode().ok();
     StandardError::say("\n");
     read.map_err(|error| Failure::new(format!("cannot read from the terminal: {error}")))
@@ -85,6 +87,8 @@ fn read_key() -> io::Result<bool> {
             KeyCode::Char('c' | 'd') if key.modifiers.contains(KeyModifiers::CONTROL) => {
                 return Ok(false);
             }
+            // Enter, if it was pressed before keys were read one by one.
+            KeyCode::Char('j') if key.modifiers.contains(KeyModifiers::CONTROL) => return Ok(true),
             KeyCode::Enter | KeyCode::Esc | KeyCode::Char('q' | ' ') => return Ok(true),
             _ => {}
         }

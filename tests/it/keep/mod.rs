@@ -551,7 +551,7 @@ fn options_that_exclude_each_other_are_refused() {
         (&["proxy", "--keep"], "conductor"),
         (&["serve", "--keep=soon"], "soon"),
         (&["attach", "x", "--observe", "--answer"], "--answer"),
-        (&["stop"], "required"),
+        (&["stop"], "no session is named"),
     ] {
         fails(store, arguments, 2, why);
     }

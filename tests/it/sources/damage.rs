@@ -342,7 +342,7 @@ fn damage_costs_no_other_record_of_a_list() {
         }
         fs::write(&damaged.path, &file).unwrap();
     }
-    let of_lists = ["cline", "gemini", "kilo-code", "roo-code"];
+    let of_lists = ["amp", "cline", "gemini", "kilo-code", "roo-code"];
     assert_eq!(checked, BTreeSet::from(of_lists));
 }
 

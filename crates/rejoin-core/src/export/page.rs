@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn pages_have_the_names_of_agents_that_lists_have() {
         for known in crate::engine::known::known() {
-            let name = format!("\"{}\"", known.name);
+            let name = format!("\"{}\"", known.title());
             let is_there = PAGE.contains(&name) && STATS.contains(&name);
             assert!(is_there, "{name}: build `web` again");
         }

@@ -79,8 +79,15 @@ impl JsonLinesReader<'_> {
                 Some(Err(error)) => break error.is_eof(),
             }
         };
-        self.lines.objects.truncate(before);
         let is_complete = self.bytes[..end].ends_with(b"\n");
+        let has_whole = self.lines.objects.len() > before;
+        if is_cut && is_complete && has_whole && matches!(text, Cow::Borrowed(_)) {
+            // The rest may be a record with line feeds.
+            self.damaged(start, damage);
+            let first = self.bytes[start..end].iter().position(is_content);
+            return start + first.unwrap_or(0) + values.byte_offset();
+        }
+        self.lines.objects.truncate(before);
         if is_cut
             && is_complete
             && start >= self.joined
@@ -153,16 +160,20 @@ fn text<'a>(bytes: &'a [u8], damage: &mut Option<DamageKind>) -> Cow<'a, str> {
     String::from_utf8_lossy(bytes)
 }
 
+/// Whether a byte is part of a record, and not a zero or white space around it.
+fn is_content(byte: &u8) -> bool {
+    *byte != 0 && !byte.is_ascii_whitespace()
+}
+
 /// A line without zeros at its ends.
 fn without_zeros(line: &[u8]) -> &[u8] {
-    let is_other = |byte: &u8| *byte != 0 && !byte.is_ascii_whitespace();
     if !line.starts_with(b"\0") && !line.ends_with(b"\0") {
         return line;
     }
-    let first = line.iter().position(is_other).unwrap_or(line.len());
+    let first = line.iter().position(is_content).unwrap_or(line.len());
     let last = line
         .iter()
-        .rposition(is_other)
+        .rposition(is_content)
         .map_or(first, |last| last + 1);
     &line[first..last]
 }
@@ -195,6 +206,9 @@ mod tests {
             damage,
             [(4, NoRecord), (6, Torn), (7, Zeros), (8, NoRecord)]
         );
+        let (found, damage) = read(b"{\"a\":1}{\"a\":\"x\ny\"}\n{\"a\":3}{\"a\":\n{\"a\":4}\n");
+        assert_eq!(found, ["1", r#""x\ny""#, "3", "4"]);
+        assert_eq!(damage, [(1, ControlCharacters), (3, Torn)]);
         let (found, damage) = read(b"{\"a\":\"\xFF\"}\n\0{\"a\":1}\n{\"a\":\"\\ud83c\"}\n");
         assert_eq!(found, ["\"\u{fffd}\"", "1", "\"\u{fffd}\""]);
         assert_eq!(damage, [(1, HalfCharacter), (2, Zeros), (3, HalfCharacter)]);

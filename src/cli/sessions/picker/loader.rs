@@ -208,7 +208,8 @@ mod tests {
         overview.is_repository = true;
         overview.running = 2;
         overview.waiting = 1;
-        overview.soon_deleted.push((&SOURCES[0], 7));
+        let claude = SOURCES.iter().find(|source| source.name == "claude-code");
+        overview.soon_deleted.push((claude.unwrap(), 7));
         assert_eq!(
             text(&overview),
             [

@@ -185,7 +185,8 @@ fn encode(out: &mut Vec<u8>, id: &SessionId, log: &[Entry]) {
             if last.is_some() {
                 record(seq - 1, at, Kind::End, None, json!({}));
             }
-            let text = format!("asked {prompted}");
+            // Equal titles would be told apart.
+            let text = format!("asked {prompted} in {}", id.as_str());
             let prompt = json!({"prompt": [{"type": "text", "text": text}]});
             let at = Timestamp::from_millis(*prompted);
             record(seq, at, Kind::Prompt, Some("msg"), prompt);
