@@ -212,7 +212,6 @@ fn each_tool_goes_on_with_its_own_conversations() {
         "OpenHands",
         "Roo Code",
         "Zed",
-        "oh-my-pi",
     ];
     let mut programs = std::collections::BTreeSet::new();
     for one in listed.as_array().unwrap() {

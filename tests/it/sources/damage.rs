@@ -233,14 +233,17 @@ fn damage_costs_no_record_that_is_whole() {
         fs::write(&damaged.path, file).unwrap();
     }
     let of_lines = [
+        "antigravity",
         "claude-code",
         "codex",
         "copilot",
         "cursor",
+        "droid",
         "gemini",
         "grok",
         "kimi",
         "kimi-cli",
+        "kiro",
         "omp",
         "pi",
         "qwen",

@@ -185,7 +185,7 @@ fn encode(out: &mut Vec<u8>, id: &SessionId, log: &[Entry]) {
             if last.is_some() {
                 record(seq - 1, at, Kind::End, None, json!({}));
             }
-            // Equal titles would be told apart.
+            // Equal titles would be numbered.
             let text = format!("asked {prompted} in {}", id.as_str());
             let prompt = json!({"prompt": [{"type": "text", "text": text}]});
             let at = Timestamp::from_millis(*prompted);
