@@ -183,13 +183,11 @@ pub(crate) fn at_once(flags: &[&str], folder: &Path, store: PathBuf) {
         let prompted = wrapped::until(|| {
             let params = prompt(&session, 0, 2);
             let answer = client.ask(9, "session/prompt", &params).unwrap();
-            match answer["error"]["data"]["error"].as_str() {
-                Some("session_in_use") => Err(answer.to_string()),
-                _ => {
-                    answered = Some(answer);
-                    Ok(())
-                }
+            if answer["error"]["data"]["error"] == "session_in_use" {
+                return Err(answer.to_string());
             }
+            answered = Some(answer);
+            Ok(())
         });
         prompted.unwrap();
         // A prompt is answered before the agent gets it.

@@ -84,7 +84,9 @@ impl JsonLinesReader<'_> {
         if is_cut && is_complete && has_whole && matches!(text, Cow::Borrowed(_)) {
             // The rest may be a record with line feeds.
             self.damaged(start, damage);
-            let first = self.bytes[start..end].iter().position(is_content);
+            let first = self.bytes[start..end]
+                .iter()
+                .position(|byte| is_content(*byte));
             return start + first.unwrap_or(0) + values.byte_offset();
         }
         self.lines.objects.truncate(before);
@@ -161,8 +163,8 @@ fn text<'a>(bytes: &'a [u8], damage: &mut Option<DamageKind>) -> Cow<'a, str> {
 }
 
 /// Whether a byte is part of a record, and not a zero or white space around it.
-fn is_content(byte: &u8) -> bool {
-    *byte != 0 && !byte.is_ascii_whitespace()
+fn is_content(byte: u8) -> bool {
+    byte != 0 && !byte.is_ascii_whitespace()
 }
 
 /// A line without zeros at its ends.
@@ -170,10 +172,13 @@ fn without_zeros(line: &[u8]) -> &[u8] {
     if !line.starts_with(b"\0") && !line.ends_with(b"\0") {
         return line;
     }
-    let first = line.iter().position(is_content).unwrap_or(line.len());
+    let first = line
+        .iter()
+        .position(|byte| is_content(*byte))
+        .unwrap_or(line.len());
     let last = line
         .iter()
-        .rposition(is_content)
+        .rposition(|byte| is_content(*byte))
         .map_or(first, |last| last + 1);
     &line[first..last]
 }
