@@ -23,9 +23,9 @@ const says = (text) => ({ type: "text", text });
 /** The name for people of the agent with this name. */
 function title(name) {
   const list = new URL("../../../crates/rejoin-core/src/engine/agents.json", import.meta.url);
-  const names = (agent) => [agent.id, agent.name, agent.command, ...(agent.plain ?? []), ...(agent.names ?? [])];
+  const names = (agent) => [agent.id, agent.name, agent.tool, agent.command, ...(agent.plain ?? []), ...(agent.names ?? [])];
   const known = JSON.parse(readFileSync(list, "utf8")).find((agent) => names(agent).includes(name));
-  return known?.name ?? name;
+  return known?.tool ?? known?.name ?? name;
 }
 
 /** Facts, by where they were planted. */
