@@ -136,8 +136,9 @@ async fn a_killed_agent_is_resumed_and_prompted_again() {
         other => panic!("the open call was not closed: {other:?}"),
     }
     assert_eq!(history, shown(&live));
-    assert_eq!(titles(&replayed), titles(&live));
-    assert_eq!(titles(&live).len(), 1);
+    // The first prompt, a command alone, makes no title, and the turn of the second did not end.
+    assert!(titles(&live).is_empty());
+    assert_eq!(titles(&replayed).len(), 1);
 }
 
 /// A session with the scripted agent, wrapped, with these options: a call that needs permission, and
