@@ -87,7 +87,7 @@ fn one_damaged_line_costs_no_other() {
     damaged.extend_from_slice(b"{\"type\":\"x\",\"payload\":{\"a\":\"");
     damaged.resize(damaged.len() + 20_000_000, b'a');
     damaged.extend_from_slice(b"\"}}\n");
-    // One of 80 MB, which is none.
+    // A line of 80 MB that is no record.
     damaged.resize(damaged.len() + 80_000_000, b'a');
     damaged.push(b'\n');
     let read_anyway = read("codex", name, &damaged);

@@ -156,8 +156,8 @@ impl LiveSources {
         self.follow_if(store, catalog, id, false)
     }
 
-    /// The same; `is_changed` says that the file was another one when it was last listed, which its time
-    /// need not show.
+    /// Follows the file as [`follow`](Self::follow) does; `is_changed` says that the file was another one
+    /// when it was last listed, which its time need not show.
     fn follow_if(
         &self,
         store: &Store,

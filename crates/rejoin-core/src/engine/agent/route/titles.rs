@@ -111,9 +111,10 @@ impl AgentTitles {
         }
     }
 
-    /// Whether the session has a title that the agent has sent or a client has set.
-    pub(in crate::engine::agent) fn is_given(&self) -> bool {
-        self.given
+    /// Whether the agent's list need not be looked at: the session has a title that the agent has sent or a
+    /// client has set, or the list was looked at often enough.
+    pub(in crate::engine::agent) fn are_settled(&self) -> bool {
+        self.given || self.looks >= MOST_LOOKS
     }
 
     /// Whether it has one, where `made` is the title that was made of the first prompt.

@@ -31,7 +31,7 @@ impl LiveSession {
     /// has sent one or a client has set one. `history` has the prompts before this one.
     pub(super) fn follow_title(&self, history: &Arc<dyn History>, prompt: &Prompt) {
         if !self.connection.capabilities().list
-            || self.route.with_titles(|titles| titles.is_given())
+            || self.route.with_titles(|titles| titles.are_settled())
         {
             return;
         }
