@@ -10,9 +10,6 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
-use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
-
 use crate::cli::exit::Failure;
 use crate::cli::logging::StandardError;
 
@@ -63,36 +60,6 @@ pub(in crate::cli) fn ask(question: &str) -> Result<bool, Failure> {
         StandardError::say("\n");
     }
     Ok(is_yes(&answer))
-}
-
-/// Waits until the user has read what was printed. False if Ctrl-C was pressed.
-pub(in crate::cli) fn wait_for_key() -> Result<bool, Failure> {
-    let read = enable_raw_mode().and_then(|()| {
-        StandardError::say("Enter, q or Esc goes back, Ctrl-C leaves ");
-        read_key()
-    });
-    disable_raw_mode().ok();
-    StandardError::say("\n");
-    read.map_err(|error| Failure::new(format!("cannot read from the terminal: {error}")))
-}
-
-/// Reads keys until one goes back, or leaves.
-fn read_key() -> io::Result<bool> {
-    loop {
-        let Event::Key(key) = event::read()? else {
-            continue;
-        };
-        match key.code {
-            _ if key.kind == KeyEventKind::Release => {}
-            KeyCode::Char('c' | 'd') if key.modifiers.contains(KeyModifiers::CONTROL) => {
-                return Ok(false);
-            }
-            // Enter, if it was pressed before keys were read one by one.
-            KeyCode::Char('j') if key.modifiers.contains(KeyModifiers::CONTROL) => return Ok(true),
-            KeyCode::Enter | KeyCode::Esc | KeyCode::Char('q' | ' ') => return Ok(true),
-            _ => {}
-        }
-    }
 }
 
 /// Reads lines from the terminal until there are no more or `read` wants none.

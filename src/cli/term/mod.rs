@@ -13,7 +13,7 @@ mod style;
 mod width;
 mod wrap;
 
-pub(super) use ask::{Progress, answers, ask, busy, confirm, stdin_is_terminal, wait_for_key};
+pub(super) use ask::{Progress, answers, ask, busy, confirm, stdin_is_terminal};
 pub(super) use count::{count, masked_keys};
 pub(super) use line::{Span, StyledLine};
 pub(super) use markdown::markdown;

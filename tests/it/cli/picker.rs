@@ -140,6 +140,13 @@ fn a_signal_gives_the_terminal_back() {
         kill_process(pid, signal).unwrap();
         picker.ends();
     }
+    // A conversation that is shown waits for a key.
+    let mut picker = Picker::start(root.path());
+    picker.expect("1 conversation of 1 agent");
+    picker.press("\r");
+    picker.expect("Enter, q or Esc goes back");
+    kill_process(Pid::from_child(&picker.child), Signal::TERM).unwrap();
+    picker.ends();
 }
 
 #[test]

@@ -288,7 +288,10 @@ impl PickerScreen<'_> {
                 let mut reader = self.context.read(&id)?;
                 let tool_branch = self.context.tool_branch(&reader)?;
                 let end_notes = EndNotes::of(self.context, &id, tool_branch.as_ref());
-                return self.lend(|| show::stay(&mut reader, &end_notes, output));
+                return self.lend(|screen| {
+                    let stays = show::show_whole(&mut reader, &end_notes, output)?;
+                    Ok(stays || screen.wait_for_key().map_err(|error| broken(&error))?)
+                });
             }
             PickerAction::Open(id) => {
                 let path = open::write_page(self.context, &mut self.context.read(&id)?, None)?;
@@ -327,7 +330,8 @@ impl PickerScreen<'_> {
             PickerAction::Attach(id) => self.attach(&id)?,
             PickerAction::Resume(id) => {
                 let found = resume::runnable(self.context, id)?;
-                self.lend(|| resume::start(self.context.global, &found))?;
+                let global = self.context.global;
+                self.lend(|_| resume::start(global, &found))?;
             }
             PickerAction::Delete(id) => {
                 to_trash(self.context, &id)?;
@@ -373,7 +377,7 @@ impl PickerScreen<'_> {
             attach.arg("--store").arg(root);
         }
         attach.args(["attach", "--answer", id.as_str()]);
-        self.lend(|| {
+        self.lend(|_| {
             let attached = attach.status();
             let attached = attached.map(|_| ());
             attached.map_err(|error| Failure::new(format!("cannot attach: {error}")))
@@ -381,9 +385,12 @@ impl PickerScreen<'_> {
     }
 
     /// Lets something else use the terminal for a while.
-    fn lend<T>(&mut self, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    fn lend<T>(
+        &mut self,
+        work: impl FnOnce(&mut Screen) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         Screen::lend().map_err(|error| broken(&error))?;
-        let done = work();
+        let done = work(&mut self.screen);
         // Ctrl-C was for what used the terminal, and not for the list.
         self.screen.forget_interrupt();
         self.screen.take().map_err(|error| broken(&error))?;

@@ -18,6 +18,7 @@ use crossterm::terminal::{
 };
 use crossterm::{cursor, execute, queue};
 
+use crate::cli::logging::StandardError;
 use crate::cli::term::StyledLine;
 
 use super::state::PickerKey;
@@ -129,6 +130,38 @@ impl Screen {
             }
             _ => ScreenInput::None,
         })
+    }
+
+    /// Waits until the user has read what was printed while others used the terminal. False if the user
+    /// leaves the list, too, or this process is asked to end.
+    pub(super) fn wait_for_key(&mut self) -> io::Result<bool> {
+        // Ctrl-C was for what printed.
+        self.forget_interrupt();
+        enable_raw_mode()?;
+        StandardError::say("Enter, q or Esc goes back, Ctrl-C leaves ");
+        let goes_back = self.goes_back();
+        disable_raw_mode()?;
+        StandardError::say("\n");
+        goes_back
+    }
+
+    /// Reads keys until one goes back, or leaves.
+    fn goes_back(&mut self) -> io::Result<bool> {
+        loop {
+            match self.input(false)? {
+                ScreenInput::End | ScreenInput::Key(PickerKey::Control('c' | 'd')) => {
+                    return Ok(false);
+                }
+                // The latter is Enter, if it was pressed before keys were read one by one.
+                ScreenInput::Key(
+                    PickerKey::Enter
+                    | PickerKey::Escape
+                    | PickerKey::Char('q' | ' ')
+                    | PickerKey::Control('j'),
+                ) => return Ok(true),
+                _ => {}
+            }
+        }
     }
 
     /// Asks the terminal to put text into the clipboard.

@@ -4,7 +4,7 @@ pub(in crate::cli) mod painter;
 
 use crate::cli::exit::Failure;
 use crate::cli::sources;
-use crate::cli::term::{FAINT, Output, Pager, count, pager_stays, printable_json, wait_for_key};
+use crate::cli::term::{FAINT, Output, Pager, count, pager_stays, printable_json};
 use crate::cli::values::number;
 use rejoin::export::parts::{self, ConversationPart, NO_END, PartOptions};
 use rejoin::export::{self, Format, Options};
@@ -128,22 +128,18 @@ fn no_end(context: &CommandContext<'_>, id: &SessionId) -> String {
     }
 }
 
-/// Shows a whole conversation in a terminal until the user leaves it. False if the user leaves what is
-/// behind it, too.
-pub(super) fn stay(
+/// Shows a whole conversation in a terminal. Whether a pager keeps it there until the user has read it.
+pub(super) fn show_whole(
     reader: &mut LogReader,
     end_notes: &EndNotes,
     output: &mut Output,
 ) -> Result<bool, Failure> {
     let paged = page(reader, Options::default(), end_notes, true, output)?;
-    if paged && pager_stays() {
-        return Ok(true);
-    }
     if !paged {
         print(reader, Options::default(), end_notes, output)?;
         output.flush()?;
     }
-    wait_for_key()
+    Ok(paged && pager_stays())
 }
 
 /// Shows a conversation through the pager. False if nothing is shown so.
