@@ -90,6 +90,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     let importer = Importer::new(&store, &catalog, &places.home)?.redacting(args.redact);
     let mut reports = Vec::new();
     let mut failed = 0;
+    let mut without = 0;
     for source in args.chosen() {
         let mut search = source.find(&places);
         let copies = ChosenFiles::default().choose(source, &mut search.found);
@@ -106,11 +107,16 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         if args.json {
             let folder = source.folder(&places);
             reports.push(tally.as_json(source.name, &folder));
+        } else if args.sources.is_empty() && tally.is_empty() {
+            without += 1;
         } else {
             for line in lines_of(source, &tally, &places, output.look()) {
                 output.line(line)?;
             }
         }
+    }
+    for line in lines_without(without, output.look()) {
+        output.line(line)?;
     }
     for file in args.sources.iter().filter_map(files::ImportedFrom::file) {
         let now = store.sys().clock.now();
@@ -160,6 +166,21 @@ fn lines_of(source: &Source, tally: &Tally, places: &ToolFolders, look: &Look) -
         (folder.display().to_string(), None)
     };
     lines_below(source.name, &tally.as_text(&folder), room)
+}
+
+/// The lines about tools without conversations.
+fn lines_without(tools: usize, look: &Look) -> Vec<String> {
+    if tools == 0 {
+        return Vec::new();
+    }
+    let other = if tools == SOURCES.len() { "" } else { "other " };
+    let tools = count(tools, &format!("{other}tool"));
+    let text = format!(
+        "No conversations of {tools}. `rejoin import --json` has the folders in which they are looked for."
+    );
+    let lines = wrap(&[(PLAIN, text)], look.terminal.then_some(look.width));
+    let lines = lines.into_iter();
+    lines.map(|line| StyledLine::of(line).text(false)).collect()
 }
 
 /// A text in lines of this length, beside a name.
@@ -286,6 +307,11 @@ impl Tally {
         }
     }
 
+    /// Whether there was nothing to import.
+    fn is_empty(&self) -> bool {
+        self.errors.is_empty() && self.outcomes.values().all(|number| *number == 0)
+    }
+
     fn number(&self, outcome: ImportOutcome) -> usize {
         self.outcomes.get(&outcome).copied().unwrap_or(0)
     }
@@ -346,7 +372,7 @@ impl Tally {
         let mut parts: Vec<String> = parts
             .map(|(number, what)| format!("{number} {what}"))
             .collect();
-        if parts.is_empty() {
+        if self.is_empty() {
             return format!("no conversations in {}", printable(folder));
         }
         if self.unknown.total() > 0 {

@@ -198,6 +198,10 @@ zed          2 imported, 1 unknown record left out
     let folder = nothing.path().join(".gemini").join("tmp");
     let expected = format!("gemini       no conversations in {}\n", folder.display());
     assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
+    let output = run(store, nothing.path(), &["import"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.starts_with("No conversations of 2"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
     // A file that is no database is an error, and the other sources are read.
     let database = home.join(".local/share/opencode/opencode.db");
     fs::write(&database, "not a database").unwrap();
@@ -401,6 +405,7 @@ fn keys_are_masked_with_or_without_a_copy_that_has_them() {
     let secrets: Value = serde_json::from_slice(&output.stdout).unwrap();
     let place = json!({ "place": "file", "path": file, "secrets": { "github-pat": 1 } });
     assert_eq!(secrets[0]["places"], json!([place]));
+    assert_eq!(secrets[0]["agentSessions"].as_array().unwrap().len(), 1);
     assert!(
         shown().contains("First [redacted github-pat]"),
         "{}",
