@@ -71,7 +71,10 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         archived: Archived::Include,
         ..Filter::default()
     };
-    let (listed, _) = list::read(&context, &filter, usize::MAX)?;
+    let (mut listed, _) = list::read(&context, &filter, usize::MAX)?;
+    if args.json {
+        list::add_agent_ids(&context, &mut listed)?;
+    }
     let doing = || format!("Reading {} …", count(listed.len(), "conversation"));
     let read = busy(doing, || {
         in_parallel(&listed, usize::MAX, |session| of_session(&context, session))

@@ -330,7 +330,7 @@ pub(super) fn minute(at: &str) -> String {
 }
 
 /// Adds the agents' ids to sessions of a list, which [`as_json`] has.
-pub(super) fn add_agent_ids(
+pub(in crate::cli) fn add_agent_ids(
     context: &CommandContext<'_>,
     listed: &mut [Listed],
 ) -> Result<(), Failure> {
