@@ -70,21 +70,30 @@ const COMMON: [&str; 2] = ["Below is a record of", "A record of the"];
 /// Tracks the titles of a session.
 #[derive(Debug, Default)]
 pub(in crate::engine::agent) struct AgentTitles {
-    /// Whether the session has a title.
-    named: bool,
+    giver: TitleGiver,
     context: BriefingSent,
     /// The last prompt, if it was sent behind a briefing.
     pub(super) briefed: Option<Briefed>,
-    /// Whether the agent has sent a title, or a client has set one.
-    given: bool,
-    /// The title in the log when the session was opened, of which it is not known yet who gave it.
-    recorded: Option<String>,
     /// How often the agent's list was looked at for a title.
     looks: u32,
 }
 
 /// How often the agent's list is looked at for the title of a session: some agents give none.
 const MOST_LOOKS: u32 = 6;
+
+/// Who has given a session its title.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum TitleGiver {
+    /// There is no title.
+    #[default]
+    Nobody,
+    /// There was this title in the log when the session was opened: the agent's, or ours.
+    Unknown(String),
+    /// The title is ours, made of the first prompt.
+    Ourselves,
+    /// The agent has sent the title, or a client has set it.
+    Other,
+}
 
 /// When the agent was sent a briefing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,10 +112,15 @@ impl AgentTitles {
         let title = last.and_then(|payload| named(payload)).flatten();
         // Earlier versions did not hide such titles.
         let title = title.filter(|title| !is_of_context(title, false));
+        let giver = match title {
+            _ if last.is_some_and(|payload| title_of_client(payload).is_some()) => {
+                TitleGiver::Other
+            }
+            Some(title) => TitleGiver::Unknown(title),
+            None => TitleGiver::Nobody,
+        };
         Self {
-            named: title.is_some(),
-            given: last.is_some_and(|payload| title_of_client(payload).is_some()),
-            recorded: title,
+            giver,
             ..Self::default()
         }
     }
@@ -114,25 +128,34 @@ impl AgentTitles {
     /// Whether the agent's list need not be looked at: the session has a title that the agent has sent or a
     /// client has set, or the list was looked at often enough.
     pub(in crate::engine::agent) fn are_settled(&self) -> bool {
-        self.given || self.looks >= MOST_LOOKS
+        self.are_given() || self.looks >= MOST_LOOKS
     }
 
     /// Whether it has one, where `made` is the title that was made of the first prompt.
     pub(in crate::engine::agent) fn is_given_unlike(&mut self, made: Option<String>) -> bool {
-        let recorded = self.recorded.take();
-        self.given |= recorded.is_some() && recorded != made;
-        self.given
+        if let TitleGiver::Unknown(recorded) = &self.giver {
+            self.giver = if made.as_ref() == Some(recorded) {
+                TitleGiver::Ourselves
+            } else {
+                TitleGiver::Other
+            };
+        }
+        self.are_given()
     }
 
     /// Whether the agent's list is to be looked at again.
     pub(in crate::engine::agent) fn looks(&mut self) -> bool {
         self.looks += 1;
-        !self.given && self.looks <= MOST_LOOKS
+        !self.are_given() && self.looks <= MOST_LOOKS
     }
 
     /// Whether a title from the agent's list is taken.
     pub(in crate::engine::agent) fn takes(&mut self) -> bool {
-        !std::mem::replace(&mut self.given, true)
+        std::mem::replace(&mut self.giver, TitleGiver::Other) != TitleGiver::Other
+    }
+
+    fn are_given(&self) -> bool {
+        self.giver == TitleGiver::Other
     }
 
     /// A turn begins, perhaps with a briefing before the prompt.
@@ -156,10 +179,9 @@ impl AgentTitles {
             return Some(payload.into());
         };
         // A title that comes in a turn with a briefing does not replace an earlier one.
-        let renamed = self.named && self.context == BriefingSent::Now;
+        let renamed = self.giver != TitleGiver::Nobody && self.context == BriefingSent::Now;
         if !renamed && !is_of_context(&title, self.context != BriefingSent::Never) {
-            self.named = true;
-            self.given = true;
+            self.giver = TitleGiver::Other;
             return Some(payload.into());
         }
         let Some(update) = text_member(payload, "update") else {

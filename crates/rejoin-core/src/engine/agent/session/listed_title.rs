@@ -14,6 +14,7 @@ use crate::engine::agent::wire::list;
 use crate::engine::{Block, History, Prompt};
 use crate::record::Kind;
 use crate::record::title::{self, is_beginning, says_nothing};
+use crate::sys::blocking;
 
 /// How long each look at the list comes after the one before it, and the first one after the turn: the
 /// title may be written later than the answer.
@@ -37,7 +38,7 @@ impl LiveSession {
         }
         let (live, history, prompt) = (self.clone(), history.clone(), prompt.params.clone());
         tokio::spawn(async move {
-            let first = first_prompt(&*history).unwrap_or_else(|| prompt.clone());
+            let first = blocking(|| first_prompt(&*history)).unwrap_or_else(|| prompt.clone());
             if live
                 .route
                 .with_titles(|titles| titles.is_given_unlike(title::title(&first)))
@@ -45,7 +46,7 @@ impl LiveSession {
                 return;
             }
             let mut prompts = vec![first, prompt];
-            prompts.extend(last_prompts(&*history));
+            prompts.extend(blocking(|| last_prompts(&*history)));
             for wait in LOOKS {
                 sleep(wait).await;
                 let is_over = live.connection.routes.get(&live.session_id).is_none();
