@@ -1,5 +1,5 @@
-//! Lays out a briefing within its budget: the newest turns in full, older ones in short, and of what
-//! is not shown in full at least the user's words and what was done.
+//! Divides the room of a briefing, and leaves out what has none: the newest turns in full, older ones in
+//! short, and of what is not shown in full at least the user's words and what was done.
 
 use std::collections::VecDeque;
 

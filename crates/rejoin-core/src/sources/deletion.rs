@@ -1,7 +1,8 @@
 //! Which conversations their tools will delete, by the tools' own settings.
 //!
-//! Tools delete when they are started, by the age of files or by their number. Nothing is read here but
-//! settings: the times of conversations are those of the list.
+//! Tools delete when they are started, by the age of files or by their number. The rule of a tool is in the
+//! tool's own file, which `table.rs` names. Nothing is read here but settings: the times of conversations
+//! are those of the list.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
