@@ -1,13 +1,11 @@
 //! `rejoin list`.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use anstyle::Style;
 use serde_json::{Value, json};
 
 use crate::cli::exit::Failure;
-use crate::cli::global::Global;
 use crate::cli::sources::{self, name_of};
 use crate::cli::term::{ACTIVE, FAINT, Look, Output, WAITING, count, one_line};
 use crate::cli::values;
@@ -15,7 +13,6 @@ use rejoin::engine::known::{all_names, title};
 use rejoin::history::last_used;
 use rejoin::index::{Archived, Filter, ListError, Listed, SessionPage, TOOL_BRANCH, ToolBranch};
 use rejoin::record::{ActivityState, AgentSessionId};
-use rejoin::sources::LiveSources;
 use rejoin::sys::{Timestamp, grouped, path};
 
 use super::context::CommandContext;
@@ -48,21 +45,12 @@ pub(in crate::cli) struct Args {
     #[arg(long)]
     pub(super) json: bool,
     #[command(flatten)]
-    sources: sources::Args,
+    pub(super) sources: sources::Args,
 }
 
 impl Args {
     fn is_for_people(&self, output: &Output) -> bool {
         output.is_terminal() && !self.json
-    }
-
-    /// The tools whose conversations are listed, too. Programs get none unless they ask for some.
-    pub(super) fn live(
-        &self,
-        global: &Global,
-        output: &Output,
-    ) -> Result<Option<Arc<LiveSources>>, Failure> {
-        self.sources.live(global, self.is_for_people(output))
     }
 }
 

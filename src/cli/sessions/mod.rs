@@ -105,7 +105,7 @@ pub(super) fn run(
     let live = match command {
         SessionsCommand::Search(args) => args.sources.live(global, true)?,
         SessionsCommand::Show(args) => args.sources.live(global, true)?,
-        SessionsCommand::List(args) => args.live(global, output)?,
+        SessionsCommand::List(args) => args.sources.live(global, true)?,
         SessionsCommand::Fork(args) => args.sources.live(global, true)?,
         SessionsCommand::Pick | SessionsCommand::Rename(_) | SessionsCommand::Delete(_) => {
             sources::usual(global)?
@@ -123,7 +123,7 @@ pub(super) fn run(
         let place = place::shown(&root);
         let hint = match SourceChoice::Unset.live(global.store().is_none()) {
             Some(tools) if tools.are_there() => format!(
-                "`rejoin list --sources all` has the conversations of other tools; the \
+                "`rejoin list` has the conversations of other tools; the \
                  store would be {place}"
             ),
             _ => format!("the store would be {place}; name another with --store"),

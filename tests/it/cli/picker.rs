@@ -255,7 +255,7 @@ fn a_conversation_that_its_tool_will_delete_is_kept_by_a_key() {
         picker.press("q");
         picker.ends();
     }
-    let listed = home.runs(&["list"]);
+    let listed = home.runs(&["list", "--sources", "none"]);
     assert!(
         listed.contains("About to go") && !listed.contains("Somewhere"),
         "{listed}"

@@ -258,7 +258,7 @@ fn each_tool_goes_on_with_its_own_conversations() {
     assert_eq!(found[0]["agentSessions"][0]["agent"], "codex-acp");
     // A copy in the store goes on like its original.
     assert!(rejoin(&["import", "codex"]).status.success());
-    let listed = prints(&["list", "--json"]);
+    let listed = prints(&["list", "--sources", "none", "--json"]);
     let one = listed.as_array().unwrap().first().unwrap();
     let id = one["sessionId"].as_str().unwrap();
     let resumed = prints(&["resume", "--json", id]);

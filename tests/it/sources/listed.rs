@@ -39,6 +39,25 @@ fn counted(client: &mut Client) -> Vec<Value> {
 }
 
 #[test]
+fn programs_get_the_conversations_of_tools_as_people_do() {
+    let (home, data) = (home(), tempfile::tempdir().unwrap());
+    let lines = |sources: &str| {
+        let mut list = std::process::Command::new(env!("CARGO_BIN_EXE_rejoin"));
+        list.args(["list", "--json"])
+            .env("REJOIN_STORE", "")
+            .env("REJOIN_SOURCES", sources)
+            .env("HOME", home.path())
+            .env("USERPROFILE", home.path())
+            .envs(["XDG_DATA_HOME", "LOCALAPPDATA"].map(|name| (name, data.path())));
+        let output = list.output().unwrap();
+        let listed: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+        listed.len()
+    };
+    assert!(lines("") > 20);
+    assert_eq!((lines(""), lines("none")), (lines("all"), 0));
+}
+
+#[test]
 fn a_list_has_what_an_import_would_have() {
     let (home, store, other) = (
         home(),
