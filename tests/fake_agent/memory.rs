@@ -61,11 +61,10 @@ impl Memory {
         memory
     }
 
-    /// Removes what was said in each session.
-    pub(crate) fn lose_turns(&mut self) {
+    /// Removes so many turns from the end of each session.
+    pub(crate) fn lose_turns(&mut self, turns: usize) {
         for session in self.sessions.values_mut() {
-            session.updates.clear();
-            session.prompts = 0;
+            session.keep(session.prompts.saturating_sub(turns));
         }
         self.save();
     }
@@ -107,6 +106,18 @@ impl Session {
             updated_at: WHEN.to_owned(),
             ..Self::default()
         }
+    }
+
+    /// Removes all but so many turns.
+    fn keep(&mut self, turns: usize) {
+        let is_user = |update: &String| update.contains(r#""sessionUpdate":"user_message"#);
+        let begins = |at: &usize| {
+            let before = at.checked_sub(1).map(|before| &self.updates[before]);
+            is_user(&self.updates[*at]) && !before.is_some_and(is_user)
+        };
+        let end = (0..self.updates.len()).filter(begins).nth(turns);
+        self.updates.truncate(end.unwrap_or(self.updates.len()));
+        self.prompts = self.prompts.min(turns);
     }
 
     /// One of a time before this program.

@@ -203,9 +203,11 @@ pub(crate) struct Options {
     /// Keeps nothing, whatever `--state` says.
     #[arg(long)]
     pub(crate) forgetful: bool,
-    /// Starts as after a crash before it has written its turns: it has its sessions, and nothing in them.
-    #[arg(long)]
-    pub(crate) lost_turns: bool,
+    /// Starts as after a crash before it has written its last turns, so many of each session: without a
+    /// number, it has its sessions, and nothing in them.
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "1000000")]
+    pub(crate) lost_turns: Option<usize>,
     /// Writes all that it receives to this file.
     #[arg(long)]
     pub(crate) record: Option<PathBuf>,

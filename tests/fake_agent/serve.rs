@@ -101,8 +101,8 @@ impl Agent {
     pub(crate) fn new(options: Options) -> Arc<Self> {
         let file = options.state.as_deref().filter(|_| !options.forgetful);
         let mut memory = Memory::open(file, options.foreign);
-        if options.lost_turns {
-            memory.lose_turns();
+        if let Some(turns) = options.lost_turns {
+            memory.lose_turns(turns);
         }
         Arc::new(Self {
             record: Record::new(options.record.as_deref()),

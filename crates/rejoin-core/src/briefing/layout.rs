@@ -44,7 +44,7 @@ pub(super) const LAST_TURN: Words = Words {
 /// For turns of a conversation that the reader has missed.
 pub(super) const MISSED_TURNS: Words = Words {
     opening: "Below is a record of the latest part of this conversation",
-    who: ", which went on without you. You have what came before it, and are to continue.",
+    who: " that you do not have. You have what came before it, and are to continue.",
     opening_in_short: "A record of the latest part of this conversation, to be continued.",
 };
 

@@ -2,6 +2,7 @@
 
 mod imported;
 mod native;
+mod replayed_words;
 pub(super) mod settings;
 mod subagents;
 mod terminals;
@@ -23,6 +24,7 @@ use crate::record::{Kind, OpenSubagents};
 use crate::sys::{SessionId, lock};
 
 pub(super) use imported::ImportedHistory;
+pub(super) use replayed_words::{ReplayedWords, letters};
 pub(super) use work::{SentTurn, StateReport};
 
 use super::ids::IdNormalizer;
@@ -125,6 +127,8 @@ pub(super) struct Discarded {
     is_answered: bool,
     /// The last snapshot of each kind, by its name.
     snapshots: Vec<(String, String)>,
+    /// What the user says in it.
+    words: ReplayedWords,
 }
 
 impl Discarded {
@@ -410,6 +414,7 @@ impl SessionRoute {
                 return;
             }
             RouteMode::Discard(discarded) => {
+                discarded.words.update(&payload);
                 let update = normalizer.normalize(payload);
                 match update.kind {
                     Kind::Info => {

@@ -138,7 +138,10 @@ impl SessionRoute {
                 discarded.keep(name_of(&shown), shown.into_owned());
             }
             RouteMode::Discard(_) if class == UpdateClass::Event => {}
-            RouteMode::Discard(discarded) => discarded.history += 1,
+            RouteMode::Discard(discarded) => {
+                discarded.words.update(payload);
+                discarded.history += 1;
+            }
             RouteMode::Import(import) => import.native_update(kind, &shown),
         }
         drop(state);

@@ -18,7 +18,7 @@ use super::import::import;
 use super::listed_title::of_imported;
 use super::live::{LiveSession, key};
 use super::replayed_state::ReplayedState;
-use super::restore::{self, Continued, ForkOrigin, Strategy, Task, fork};
+use super::restore::{self, Continued, ForkOrigin, KnownPrompts, Strategy, Task, fork};
 use super::restored::{RestoreMethod, Restored};
 use crate::engine::agent::ids::IdNormalizer;
 use crate::engine::agent::route::SessionRoute;
@@ -243,7 +243,7 @@ impl AgentSessionInner {
             let origin = ForkOrigin {
                 session_id: &origin.session.id,
                 cursor: origin.cursor.as_deref(),
-                prompts: replayed.prompts,
+                prompts: replayed.prompts.count(),
             };
             restored = fork(&mut connection, task, origin, ids.clone()).await?;
         } else {
@@ -260,8 +260,12 @@ impl AgentSessionInner {
                     Strategy::Any if has_one_prompt => Strategy::LoadFirst,
                     strategy => strategy,
                 };
+                let known = KnownPrompts {
+                    count: knows,
+                    said: Some(&replayed.prompts),
+                };
                 let continued =
-                    restore::continue_session(&mut connection, task, session_id, knows, strategy);
+                    restore::continue_session(&mut connection, task, session_id, known, strategy);
                 match continued.await? {
                     Continued::Opened(opened) => {
                         restored = Some(opened);
@@ -290,7 +294,7 @@ impl AgentSessionInner {
         let is_same = replayed.own.id.as_deref() == Some(&*restored.session_id);
         let knows = match replayed.own.knows(&restored.session_id) {
             // What the log does not have is not missed.
-            _ if restored.how == RestoreMethod::Fork => replayed.prompts,
+            _ if restored.how == RestoreMethod::Fork => replayed.prompts.count(),
             knows => knows,
         };
         let interrupted = replayed.interrupted && !connection.capabilities().history;
@@ -304,14 +308,15 @@ impl AgentSessionInner {
                 _ => Some(unknown),
             },
             RestoreMethod::EmptyLoad => Some(BriefingReason::EmptyLoad),
+            RestoreMethod::PartialLoad(kept) => Some(BriefingReason::Lost(kept)),
             _ if knows == 0 => Some(unknown),
-            _ if knows < replayed.prompts => Some(BriefingReason::Missed(knows)),
+            _ if knows < replayed.prompts.count() => Some(BriefingReason::Missed(knows)),
             RestoreMethod::Resume | RestoreMethod::Load if interrupted => {
                 Some(BriefingReason::Interrupted)
             }
             _ => None,
         };
-        let reason = reason.filter(|_| replayed.prompts > 0);
+        let reason = reason.filter(|_| replayed.prompts.count() > 0);
         let hand_over = reason.map(|reason| HandOver { reason, server });
         let instead = match strategy {
             // What it has opened last, it does not have: that was the one in the other's place, or that.

@@ -37,6 +37,8 @@ pub(super) enum BriefingReason {
     SameSession,
     /// The agent has so many turns of the conversation, and has missed the later ones.
     Missed(u64),
+    /// The agent has so many turns of the conversation, and has lost the later ones.
+    Lost(u64),
     /// The agent may have held the conversation, and does not have it now.
     Unsure,
     /// The agent loaded the session without replaying anything.
@@ -61,7 +63,9 @@ pub(super) fn briefing(
 ) -> Result<Option<Briefing>, EngineError> {
     let (mut builder, known) = match hand_over.reason {
         BriefingReason::Interrupted => (BriefingBuilder::of_last_turn(budget), 0),
-        BriefingReason::Missed(known) => (BriefingBuilder::of_missed_turns(budget), known),
+        BriefingReason::Missed(known) | BriefingReason::Lost(known) => {
+            (BriefingBuilder::of_missed_turns(budget), known)
+        }
         _ => (BriefingBuilder::new(budget), 0),
     };
     if let Some(server) = &hand_over.server {
@@ -129,6 +133,23 @@ pub(super) fn note(
                 "[rejoin] {agent} has this conversation again, but not the last turns of it."
             ),
         },
+        BriefingReason::Lost(_) => {
+            let (all, sent) = match given {
+                Some(Briefing { turns: 1, .. }) => {
+                    ("turn".to_owned(), ", and was sent it again".to_owned())
+                }
+                Some(Briefing { shown, turns, .. }) if shown == turns => (
+                    format!("{turns} turns"),
+                    ", and was sent them again".to_owned(),
+                ),
+                Some(Briefing { shown, turns, .. }) => (
+                    format!("{turns} turns"),
+                    format!(", and was sent {shown} of them again"),
+                ),
+                None => ("turns".to_owned(), String::new()),
+            };
+            format!("[rejoin] {agent} has lost the last {all} of this conversation{sent}.")
+        }
         BriefingReason::Unsure => format!(
             "[rejoin] {agent} does not have this conversation. It {}.",
             goes_on("")

@@ -7,6 +7,7 @@ pub(super) mod hand_over;
 pub(super) mod import;
 pub(super) mod listed_title;
 pub(super) mod live;
+pub(super) mod logged_prompts;
 pub(super) mod not_found;
 pub(super) mod recall;
 pub(super) mod replayed_state;

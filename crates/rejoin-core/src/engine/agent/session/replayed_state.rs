@@ -10,6 +10,7 @@ use crate::record::{AgentPlace, InVersion1, Kind, OpenTurns, Record, Rewind, sub
 use crate::sys::Ids;
 
 use super::hand_over::BriefingReason;
+use super::logged_prompts::LoggedPrompts;
 use crate::engine::agent::ids::IdNormalizer;
 use crate::engine::agent::process::names::NameMatch;
 use crate::engine::agent::route::name_of;
@@ -32,7 +33,7 @@ pub(super) struct ReplayedState {
     pub(super) prompts_since_briefing: Option<u64>,
     /// Why no session of the agent has the conversation, if that is a fork or has gone back.
     new_because: Option<BriefingReason>,
-    pub(super) prompts: u64,
+    pub(super) prompts: LoggedPrompts,
     /// Whether the last turn was interrupted by the end of our process or the agent's.
     pub(super) interrupted: bool,
     pub(super) settings: AgentSettings,
@@ -96,7 +97,7 @@ impl ReplayedState {
             holder: None,
             prompts_since_briefing: None,
             new_because: None,
-            prompts: 0,
+            prompts: LoggedPrompts::default(),
             interrupted: false,
             settings: AgentSettings::default(),
             normalizer: IdNormalizer::new(ids),
@@ -136,15 +137,15 @@ impl ReplayedState {
         let overlaps = !self.open.is_empty();
         self.normalizer
             .recall(record.kind, record.payload, overlaps);
+        self.prompts.record(record, overlaps);
         if let Some(subagent) = subagents::announced_by(record) {
             agent.note_subagent(&subagent);
         }
         match record.kind {
             Kind::Prompt => {
-                self.prompts += 1;
                 self.interrupted = false;
                 self.other.clone_from(&self.holder);
-                self.own.set_known(self.prompts);
+                self.own.set_known(self.prompts.count());
                 if let Some(prompts) = &mut self.prompts_since_briefing {
                     *prompts += 1;
                 }
@@ -229,7 +230,7 @@ impl ReplayedState {
         } else {
             self.own.id = Some(place.session.id);
             self.own.has_left = false;
-            self.own.set_known(self.prompts);
+            self.own.set_known(self.prompts.count());
         }
     }
 
@@ -237,7 +238,7 @@ impl ReplayedState {
     fn opened(&mut self, payload: &str) {
         if self.interrupted {
             // The agent may not have all of the last turn.
-            self.own.set_known(self.prompts.saturating_sub(1));
+            self.own.set_known(self.prompts.count().saturating_sub(1));
         }
         // The record of a fork has no id.
         self.own.id = string_member(payload, "id");
@@ -253,10 +254,10 @@ impl ReplayedState {
         }
         if let Some(id) = &self.own.id {
             if is_prompted {
-                self.own.set_known(self.prompts);
+                self.own.set_known(self.prompts.count());
             } else if !self.own.knows.contains_key(id) {
                 self.own
-                    .set_known(if is_briefed { 0 } else { self.prompts });
+                    .set_known(if is_briefed { 0 } else { self.prompts.count() });
             }
         }
     }

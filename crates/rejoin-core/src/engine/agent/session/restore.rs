@@ -16,15 +16,19 @@ use crate::json::{self, string_member, text_member, with_members};
 use crate::protocol::method;
 use crate::sys::Ids;
 
+use super::logged_prompts::LoggedPrompts;
 use super::not_found::{is_not_found, is_unsupported};
 use super::restored::{RestoreMethod, Restored};
 use crate::engine::agent::ids::IdNormalizer;
 use crate::engine::agent::members::{of_session, with_session};
-use crate::engine::agent::route::SessionRoute;
 use crate::engine::agent::route::settings::AgentSettings;
+use crate::engine::agent::route::{ReplayedWords, SessionRoute};
 use crate::engine::agent::shared_agent::Agent;
 use crate::engine::agent::wire::awaited::Awaited;
 use crate::engine::agent::wire::connection::{AgentConnection, timed_out};
+
+/// How long an agent is silent after a replay that seems to lack the last turns, so that it is certain.
+const LATE: Duration = Duration::from_secs(1);
 
 /// The outcome of continuing a session that the agent once had.
 #[derive(Debug)]
@@ -72,6 +76,22 @@ impl Strategy {
             RestoreMethod::Resume => Self::LoadOnly,
             _ => Self::Nothing,
         }
+    }
+}
+
+/// How much of a conversation a session of the agent has, by the log.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KnownPrompts<'a> {
+    /// How many of its prompts.
+    pub(super) count: u64,
+    /// What was said with the last ones, if the agent's replay is to be checked for it.
+    pub(super) said: Option<&'a LoggedPrompts>,
+}
+
+impl KnownPrompts<'_> {
+    /// How many of the prompts the agent has kept, if its replay shows that it has lost the last ones.
+    fn kept(self, route: &SessionRoute) -> Option<u64> {
+        ReplayedWords::of(route, |replayed| self.said?.kept(self.count, replayed))
     }
 }
 
@@ -124,7 +144,7 @@ pub(super) async fn continue_session(
     connection: &mut Arc<AgentConnection>,
     task: Task<'_>,
     session_id: &str,
-    prompts: u64,
+    known: KnownPrompts<'_>,
     strategy: Strategy,
 ) -> Result<Continued, EngineError> {
     let route = task.route;
@@ -162,7 +182,7 @@ pub(super) async fn continue_session(
                 Ok(answer) => match other_session(&answer, session_id) {
                     None => {
                         let opened =
-                            opened(connection, route, how, session_id, answer, prompts).await;
+                            opened(connection, route, how, session_id, answer, known).await;
                         return Ok(Continued::Opened(opened));
                     }
                     Some(other) => {
@@ -210,17 +230,28 @@ async fn opened(
     how: RestoreMethod,
     session_id: &str,
     answer: String,
-    prompts: u64,
+    known: KnownPrompts<'_>,
 ) -> Restored {
-    let replays = how == RestoreMethod::Load && prompts > 0;
+    let replays = how == RestoreMethod::Load && known.count > 0;
     if replays {
         wait_for_replay(connection, route).await;
     }
+    let mut kept = known.kept(route).filter(|_| replays);
+    if kept.is_some() {
+        // The rest may come late.
+        route.wait_for_silence(LATE).await;
+        kept = known.kept(route);
+    }
     let discarded = route.go_live(replays && !connection.is_native());
     let empty = replays && discarded.history == 0;
-    Restored {
+    let how = match kept {
         // An agent that replays nothing may not know the conversation.
-        how: if empty { RestoreMethod::EmptyLoad } else { how },
+        _ if empty => RestoreMethod::EmptyLoad,
+        Some(kept) => RestoreMethod::PartialLoad(kept),
+        None => how,
+    };
+    Restored {
+        how,
         session_id: session_id.to_owned(),
         answer,
         snapshots: discarded.snapshots(),
@@ -329,14 +360,12 @@ pub(super) async fn fork(
         route: &ignored,
         ..task
     };
-    let opened = continue_session(
-        connection,
-        opening,
-        origin.session_id,
-        origin.prompts,
-        Strategy::Any,
-    )
-    .await?;
+    let known = KnownPrompts {
+        count: origin.prompts,
+        said: None,
+    };
+    let session_id = origin.session_id;
+    let opened = continue_session(connection, opening, session_id, known, Strategy::Any).await?;
     let forked = match opened {
         Continued::Opened(opened) if opened.how != RestoreMethod::EmptyLoad => {
             request_fork(connection, &params, task, origin).await

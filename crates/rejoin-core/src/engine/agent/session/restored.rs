@@ -13,6 +13,8 @@ pub(super) enum RestoreMethod {
     Fork,
     Resume,
     Load,
+    /// The agent loaded it and has lost its last turns: it has so many of the prompts.
+    PartialLoad(u64),
     /// A new session; the agent does not know the conversation.
     Transcript,
     /// The agent loaded it and replayed nothing, so it may not know the conversation.
@@ -33,7 +35,7 @@ impl RestoreMethod {
             Self::New => "new",
             Self::Fork => "fork",
             Self::Resume => "resume",
-            Self::Load => "load",
+            Self::Load | Self::PartialLoad(_) => "load",
             Self::Transcript | Self::EmptyLoad => "transcript",
             Self::Import => "import",
             Self::Clear => "clear",
