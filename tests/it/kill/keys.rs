@@ -80,6 +80,8 @@ pub(super) struct Client {
     inbox: Inbox,
     /// The answers that have come, by the ids of their requests.
     answers: BTreeMap<u64, Value>,
+    /// The parameters of the updates that have come.
+    pub(super) updates: Vec<Value>,
 }
 
 impl Client {
@@ -90,6 +92,7 @@ impl Client {
             agent,
             inbox: Inbox::new(output),
             answers: BTreeMap::new(),
+            updates: Vec::new(),
         };
         let params = json!({
             "protocolVersion": version,
@@ -110,8 +113,10 @@ impl Client {
     fn next(&mut self) -> Option<()> {
         let line = self.inbox.next(GUARD).expect("it does not hang")?;
         // The last line may not be whole.
-        let message: Value = serde_json::from_slice(&line).ok()?;
-        if let (Some(id), true) = (message["id"].as_u64(), message["method"].is_null()) {
+        let mut message: Value = serde_json::from_slice(&line).ok()?;
+        if message["method"] == "session/update" {
+            self.updates.push(message["params"].take());
+        } else if let (Some(id), true) = (message["id"].as_u64(), message["method"].is_null()) {
             self.answers.insert(id, message);
         }
         Some(())

@@ -5,6 +5,7 @@
 //! program is. `KILL_SEED` repeats one case; `RUN_SLOW_TESTS` runs at least 200 kills.
 
 pub(crate) mod after;
+pub(crate) mod branches;
 pub(crate) mod keys;
 pub(crate) mod process;
 pub(crate) mod rewind;

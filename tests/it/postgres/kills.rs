@@ -46,3 +46,13 @@ fn a_session_that_goes_back_when_it_is_killed_is_before_or_after_that() {
         kill::rewind::case(seed, &cluster::store().unwrap());
     });
 }
+
+#[test]
+fn forks_and_rewinds_at_any_place_are_those_of_a_model() {
+    if cluster::shared().is_none() {
+        return;
+    }
+    kill::all(if env::slow() { 20 } else { 1 }, &|seed| {
+        kill::branches::case(seed, &cluster::store().unwrap());
+    });
+}

@@ -1,5 +1,6 @@
 //! Plays the fixtures of `fixtures/transcripts` on a store in a database: in this process, and with
-//! `RUN_SLOW_TESTS` with the real binary on real pipes.
+//! `RUN_SLOW_TESTS` with the real binary on real pipes. Of those of `fixtures/wrap`, it plays what
+//! depends on places in a log and on keys.
 
 use std::path::Path;
 
@@ -9,6 +10,10 @@ use super::cluster;
 use crate::support::{env, memory, process, runner};
 
 test_each_path! { for ["acp"] in "fixtures/transcripts" => in_a_database }
+test_each_path! { for ["acp"] in "fixtures/wrap/keys" as wrapped_keys => wrapped }
+test_each_path! { for ["acp"] in "fixtures/wrap/cursors" as wrapped_cursors => wrapped }
+test_each_path! { for ["acp"] in "fixtures/wrap/rewind" as wrapped_rewind => wrapped }
+test_each_path! { for ["acp"] in "fixtures/wrap/fork" as wrapped_fork => wrapped }
 
 /// What is not played on a database, and why. Each is a part of the path of a fixture.
 const ONLY_FILES: [(&str, &str); 6] = [
@@ -54,4 +59,12 @@ fn in_a_database([fixture]: [&Path; 1]) {
         memory::start
     };
     runner::run_on(&store, folder.path(), fixture, start, false);
+}
+
+fn wrapped([fixture]: [&Path; 1]) {
+    let Some(store) = cluster::store() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    runner::run_on(&store, folder.path(), fixture, process::start, false);
 }

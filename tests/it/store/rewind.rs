@@ -1,11 +1,11 @@
 //! Sessions that go back to an earlier place: what is read then, and what remains in the log.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::ErrorKind;
 
 use proptest::prelude::*;
-use rejoin::record::{Header, Kind, RewindTarget};
-use rejoin::store::{Durability, Log, RewindError, Store, Sync};
+use rejoin::record::{Header, Kind, Places, RewindTarget};
+use rejoin::store::{Durability, ForkPoint, Log, RewindError, Store, Sync};
 use rejoin::sys::SessionId;
 use rejoin::sys::sim::{Fault, SimDisk, Tail};
 
@@ -34,6 +34,23 @@ fn prompts_of(store: &Store, id: &SessionId) -> Vec<String> {
 
 fn prompts(store: &Store) -> Vec<String> {
     prompts_of(store, &id())
+}
+
+/// The cursors of a conversation as it is now, each with the prompts that are before it.
+fn cursors(store: &Store) -> BTreeMap<String, Vec<String>> {
+    let (mut places, mut prompts) = (Places::new(id().as_str()), Vec::new());
+    let mut found = BTreeMap::new();
+    let mut log = store.read(&id()).unwrap();
+    while let Some(entry) = log.next().unwrap() {
+        let before = prompts.clone();
+        let is_prompt = entry.record.kind == Kind::Prompt;
+        prompts.extend(entry.record.id.filter(|_| is_prompt).map(str::to_owned));
+        if let Some(place) = places.record(&entry.record) {
+            let kept = if is_prompt { before } else { prompts.clone() };
+            found.insert(place.cursor.to_string(), kept);
+        }
+    }
+    found
 }
 
 /// The bytes of the log behind its header.
@@ -200,7 +217,10 @@ enum Step {
     /// To behind so many turns.
     Turns(u64),
     Undo,
-    Fork,
+    /// To one of the cursors that there ever were.
+    BackToCursor(usize),
+    /// All of it, or up to one of its messages or of the cursors that there ever were.
+    Fork(usize),
     /// The process ends, perhaps within a turn.
     Crash(bool),
 }
@@ -211,7 +231,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => any::<usize>().prop_map(Step::Back),
         2 => (0..6_u64).prop_map(Step::Turns),
         2 => Just(Step::Undo),
-        1 => Just(Step::Fork),
+        2 => any::<usize>().prop_map(Step::BackToCursor),
+        3 => any::<usize>().prop_map(Step::Fork),
         1 => any::<bool>().prop_map(Step::Crash),
     ];
     prop::collection::vec(step, 1..40)
@@ -226,6 +247,8 @@ struct Model {
     /// What led to each prompt that there ever was.
     led_to: HashMap<String, Vec<String>>,
     said: Vec<String>,
+    /// What is before each cursor that there ever was.
+    cursors: BTreeMap<String, Vec<String>>,
 }
 
 impl Model {
@@ -277,14 +300,38 @@ proptest! {
                         model.go_to(before);
                     }
                 }
-                Step::Fork => {
+                Step::BackToCursor(index) => {
+                    let known = model.cursors.len().max(1);
+                    let Some((cursor, kept)) = model.cursors.iter().nth(index % known) else {
+                        continue;
+                    };
+                    let (target, kept) = (RewindTarget::Cursor(cursor.clone()), kept.clone());
+                    log.rewind(&target, "mark", None).unwrap();
+                    model.go_to(kept);
+                }
+                Step::Fork(index) => {
                     let text = format!("sess_01902f3c-7b1e-7c3a-8f00-0000000001{number:02x}");
                     let fork = SessionId::parse(&text).unwrap();
                     let header = Header::new(&fork, "/w");
                     let mut source = store.read(&id()).unwrap();
-                    let forked = store.fork(&mut source, &fork, &header, None, &|| false);
-                    prop_assert!(forked.unwrap().scan.header.format < 3);
-                    prop_assert_eq!(prompts_of(&store, &fork), model.now.clone());
+                    let messages = model.said.iter().cloned().map(ForkPoint::Message);
+                    let known = model.cursors.keys().cloned().map(ForkPoint::Cursor);
+                    let points: Vec<_> = messages.chain(known).collect();
+                    let point = points.get(index % (points.len() + 1));
+                    let expected = match point {
+                        None => Some(model.now.clone()),
+                        Some(ForkPoint::Message(id)) => {
+                            let last = model.now.iter().position(|said| said == id);
+                            last.map(|last| model.now[..=last].to_vec())
+                        }
+                        Some(ForkPoint::Cursor(cursor)) => cursors(&store).remove(cursor),
+                    };
+                    let forked = store.fork(&mut source, &fork, &header, point, &|| false);
+                    prop_assert_eq!(forked.is_ok(), expected.is_some(), "{:?}", point);
+                    if let (Ok(forked), Some(expected)) = (forked, expected) {
+                        prop_assert!(forked.scan.header.format < 3);
+                        prop_assert_eq!(prompts_of(&store, &fork), expected);
+                    }
                 }
                 Step::Crash(in_turn) => {
                     if *in_turn {
@@ -299,6 +346,10 @@ proptest! {
             let scan = store.read(&id()).unwrap().scan().unwrap();
             prop_assert_eq!(scan.prompts.len(), model.now.len());
             prop_assert!(!scan.turn_open());
+            for (cursor, kept) in cursors(&store) {
+                let known = model.cursors.entry(cursor).or_insert_with(|| kept.clone());
+                prop_assert_eq!(&*known, &kept, "a place keeps its id");
+            }
             let all = behind_header(&disk);
             prop_assert!(all.starts_with(&written), "something is gone after {:?}", step);
             written = all;

@@ -8,12 +8,27 @@ use super::conform::{cursors, entries, hits, list_notification, members, of, tur
 /// The parameters of a notification of the agent.
 pub(super) fn notification(method: &str, params: &Value) -> Result<(), String> {
     match method {
-        "session/update" => of::<v2::UpdateSessionNotification>("v2 update", params),
+        "session/update" => {
+            of::<v2::UpdateSessionNotification>("v2 update", params)?;
+            history_truncated(&params["update"])
+        }
         "$/cancel_request" => of::<v2::CancelRequestNotification>("v2 cancel", params),
         method if list_notification(method) => {
             of::<v2::ListSessionsResponse>("v2 changes", &entries(params))
         }
         _ => Err(format!("an unknown notification: {method}")),
+    }
+}
+
+/// An update of the rewind drafts, which no schema has: it names the message that is left, if one is.
+fn history_truncated(update: &Value) -> Result<(), String> {
+    if update["sessionUpdate"] != "history_truncated" {
+        return Ok(());
+    }
+    members(update, &["sessionUpdate", "lastMessageId"])?;
+    match update.get("lastMessageId") {
+        Some(Value::String(_) | Value::Null) => Ok(()),
+        other => Err(format!("no id of the last message: {other:?}")),
     }
 }
 
