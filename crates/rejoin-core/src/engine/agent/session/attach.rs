@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use crate::engine::{
     AttachOutcome, AttachReason, Block, EngineError, EngineEvent, Secret, SessionConfig,
@@ -41,6 +42,8 @@ struct Restoration {
     hand_over: Option<HandOver>,
     /// The agent's session that it could not open, and that is tried again next time.
     instead: Option<String>,
+    /// The values that the client has given options.
+    given: Option<String>,
 }
 
 impl Restoration {
@@ -52,7 +55,25 @@ impl Restoration {
             key,
             hand_over: None,
             instead: None,
+            given: None,
         }
+    }
+
+    /// Gives options of a session that was just created the values that the client wants.
+    async fn set_given(
+        &mut self,
+        connection: &Arc<AgentConnection>,
+        given: String,
+        limit: Duration,
+    ) {
+        let mut wanted = self.settings.clone();
+        wanted.prefer(&given);
+        let Restored {
+            session_id, answer, ..
+        } = &self.restored;
+        let restored = restore::restore_settings(connection, session_id, answer, &wanted, limit);
+        (self.restored.answer, self.settings) = restored.await;
+        self.given = Some(given);
     }
 }
 
@@ -124,7 +145,14 @@ impl AgentSessionInner {
                 let restored = restore::create(&connection, self.task(params, &route)).await?;
                 let mut settings = AgentSettings::default();
                 settings.opened(&restored.answer);
-                Ok(self.attached(connection, route, Restoration::new(restored, settings, key)))
+                let mut restoration = Restoration::new(restored, settings, key);
+                if let Some(given) = given {
+                    // An agent may pass over what it does not know.
+                    restoration
+                        .set_given(&connection, given, self.policy.load_timeout)
+                        .await;
+                }
+                Ok(self.attached(connection, route, restoration))
             }
             AttachReason::Again | AttachReason::Fork => {
                 let given = given.as_deref();
@@ -181,7 +209,7 @@ impl AgentSessionInner {
             snapshots: Vec::new(),
         };
         let version = connection.capabilities().version.clone();
-        let record = restored.record(self.agent.name(), version.as_deref(), None);
+        let record = restored.record(self.agent.name(), version.as_deref(), None, Some(given));
         AttachOutcome {
             answer: Some(restored.answer),
             agent_session_id: is_changed.then_some(record),
@@ -363,6 +391,7 @@ impl AgentSessionInner {
             key,
             hand_over,
             instead,
+            given: given.map(str::to_owned),
         };
         let mut attached = self.attached(connection, route, restoration);
         attached.gone = gone;
@@ -414,12 +443,18 @@ impl AgentSessionInner {
             key,
             hand_over,
             instead,
+            given,
         } = restoration;
         let answer = for_client(&connection.routes, method::SESSION_LOAD, restored.answer);
         let restored = Restored { answer, ..restored };
         let snapshots = Block::of_all(route.snapshot_kind(), restored.snapshots.iter().cloned());
         let version = connection.capabilities().version.clone();
-        let session_id = restored.record(self.agent.name(), version.as_deref(), instead.as_deref());
+        let session_id = restored.record(
+            self.agent.name(),
+            version.as_deref(),
+            instead.as_deref(),
+            given.as_deref(),
+        );
         *lock(&self.last_id) = Some(restored.session_id.clone());
         *lock(&self.settings) = settings;
         *lock(&self.live) = Some(LiveSession {

@@ -5,6 +5,9 @@ use serde_json::json;
 use crate::engine::agent::route::settings;
 use crate::json::with_members;
 
+/// The member of an `inner` record with the values that the client has given options as it opened the session.
+pub(super) const GIVEN: &str = "given";
+
 /// How a session was opened in the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RestoreMethod {
@@ -57,12 +60,13 @@ pub(super) struct Restored {
 
 impl Restored {
     /// The payload of an `inner` record for the log. `instead` is the agent's session that it could not
-    /// open, and that is tried again next time.
+    /// open, and that is tried again next time; `given` are the values that the client has given options.
     pub(super) fn record(
         &self,
         agent: &str,
         version: Option<&str>,
         instead: Option<&str>,
+        given: Option<&str>,
     ) -> String {
         let mut payload = json!({
             "id": self.session_id,
@@ -74,6 +78,8 @@ impl Restored {
         }
         let reported = settings::reported(&self.answer);
         let answer = reported.as_deref().map(|reported| ("answer", reported));
-        with_members(&payload.to_string(), &[], answer.as_slice())
+        let given = given.map(|given| (GIVEN, given));
+        let members: Vec<_> = answer.into_iter().chain(given).collect();
+        with_members(&payload.to_string(), &[], &members)
     }
 }
