@@ -71,6 +71,8 @@ struct BlockPart {
     id: Option<Box<str>>,
     /// Whether the log has it already, so that it is only sent.
     known: bool,
+    /// Whether it only continues the message that the last chunk before it is of.
+    continues: bool,
     /// The position in the text where its payload ends.
     end: usize,
 }
@@ -85,6 +87,7 @@ impl Block {
                 kind,
                 id: None,
                 known: false,
+                continues: false,
                 end,
             }],
         }
@@ -122,8 +125,17 @@ impl Block {
             kind,
             id: None,
             known: false,
+            continues: false,
             end,
         });
+    }
+
+    /// Adds a chunk that only continues the message that the last chunk before it is of.
+    pub fn push_continuing(&mut self, kind: Kind, payload: &str) {
+        self.push(kind, payload);
+        if let Some(part) = self.parts.last_mut() {
+            part.continues = true;
+        }
     }
 
     /// Adds a payload that the log has already and that is sent to the client again.
@@ -148,6 +160,7 @@ impl Block {
         if let Some(part) = self.parts.last_mut() {
             part.id = entry.id.map(Into::into);
             part.known = entry.known;
+            part.continues = entry.continues;
         }
     }
 
@@ -161,6 +174,7 @@ impl Block {
                 kind: part.kind,
                 id: part.id.as_deref(),
                 known: part.known,
+                continues: part.continues,
                 payload,
             }
         })
@@ -191,8 +205,28 @@ pub struct BlockEntry<'a> {
     pub id: Option<&'a str>,
     /// Whether the log has it already.
     pub known: bool,
+    /// Whether it only continues the message that the last chunk before it is of.
+    pub continues: bool,
     /// JSON text.
     pub payload: &'a str,
+}
+
+impl<'a> BlockEntry<'a> {
+    /// A payload that the log does not have.
+    pub fn new(kind: Kind, id: Option<&'a str>, payload: &'a str) -> Self {
+        Self {
+            kind,
+            id,
+            known: false,
+            continues: false,
+            payload,
+        }
+    }
+
+    /// The parts of its record.
+    pub fn parts(self) -> (Kind, Option<&'a str>, &'a str) {
+        (self.kind, self.id, self.payload)
+    }
 }
 
 /// A request of the engine to the client.

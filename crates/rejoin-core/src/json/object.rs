@@ -83,8 +83,14 @@ pub fn quoted(text: &str) -> String {
 /// Appends a string as JSON text. Most have nothing to be escaped.
 fn quote(text: &str, json: &mut String) {
     let is_plain = |byte| byte >= b' ' && byte != b'"' && byte != b'\\';
-    if text.bytes().all(is_plain) {
-        json.extend(["\"", text, "\""]);
+    // Without an early end, so that many bytes are looked at together.
+    if text
+        .bytes()
+        .fold(true, |plain, byte| plain & is_plain(byte))
+    {
+        json.push('"');
+        json.push_str(text);
+        json.push('"');
     } else {
         json.push_str(&Value::from(text).to_string());
     }

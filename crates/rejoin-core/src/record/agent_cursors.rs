@@ -77,6 +77,11 @@ impl AgentCursors {
         self.places.continues_message(kind, payload)
     }
 
+    /// Whether the message that was met last is known, see [`Places::continues_message`].
+    pub fn knows_message(&self) -> bool {
+        self.places.knows_message()
+    }
+
     /// Takes the next record. Returns the place that it makes known, if there is one.
     pub fn record(&mut self, record: &Record<'_>) -> Option<KnownPlace> {
         match record.kind {

@@ -89,7 +89,9 @@ impl Cursor {
 
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}-{:08x}", self.side, self.seq, self.check)
+        let check = line::hex(self.check);
+        let check = str::from_utf8(&check).unwrap_or_default();
+        write!(f, "{}{}-{check}", self.side, self.seq)
     }
 }
 

@@ -298,7 +298,8 @@ pub fn looks_like_record(line: &[u8]) -> bool {
     line.starts_with(OPEN)
 }
 
-fn hex(crc: u32) -> [u8; CRC_LEN] {
+/// A checksum in the digits of a line.
+pub(super) fn hex(crc: u32) -> [u8; CRC_LEN] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     std::array::from_fn(|i| DIGITS[(crc >> (28 - 4 * i)) as usize & 15])
 }

@@ -2,6 +2,7 @@
 //! turn and each compaction that has finished.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use super::cursor::{Cursor, CursorSide, has_completed, is_user_message, update_of};
 use super::{Kind, OpenTurns, Record};
@@ -68,15 +69,16 @@ impl Place {
             CursorSide::Before => "before",
             CursorSide::After => "after",
         };
-        let anchor = Object::new()
-            .string("type", self.anchor.kind.name())
-            .string(self.anchor.kind.id_member(), &self.anchor.id)
-            .string("position", side)
-            .end();
         object
             .string("cursorId", &self.cursor.to_string())
             .raw("capabilities", r#"{"fork":{}}"#)
-            .raw("anchor", &anchor)
+            .written("anchor", |text| {
+                *text = Object::behind(std::mem::take(text))
+                    .string("type", self.anchor.kind.name())
+                    .string(self.anchor.kind.id_member(), &self.anchor.id)
+                    .string("position", side)
+                    .end();
+            })
     }
 }
 
@@ -167,6 +169,11 @@ impl Places {
             && last.is_some_and(|last| last.has(payload))
     }
 
+    /// Whether the message that was met last is known.
+    pub fn knows_message(&self) -> bool {
+        self.last.is_some()
+    }
+
     /// Takes the next record. Returns the place that is next to it, if there is one.
     pub fn record(&mut self, record: &Record<'_>) -> Option<Place> {
         match record.kind {
@@ -201,15 +208,20 @@ impl Places {
 
     fn update(&mut self, record: &Record<'_>, kind: UpdateKind, update: &str) -> Option<Place> {
         let entity = EntityKind::of(kind)?;
-        let id = match entity {
-            EntityKind::ToolCall => {
-                let id = update::call_id(update.as_bytes())?;
-                String::from_utf8(id.into_owned()).ok()?
+        self.last = None;
+        let id = if entity == EntityKind::ToolCall {
+            let id = update::call_id(update.as_bytes())?;
+            String::from_utf8(id.into_owned()).ok()?
+        } else {
+            let value = json::member(update.as_bytes(), 0, entity.id_member())?;
+            let id = json::string(update.as_bytes(), &value)?;
+            let id = String::from_utf8(id.into_owned()).ok()?;
+            if matches!(entity, EntityKind::Message(_)) {
+                self.last = LastMessage::of(record, kind, value);
             }
-            _ => json::string_member(update, entity.id_member())?,
+            id
         };
         let entity = Entity { kind: entity, id };
-        self.last = LastMessage::of(record, kind, update);
         let is_new = !self.entities.iter().any(|(known, _)| *known == entity);
         if is_new {
             self.begin(entity, record.seq);
@@ -259,28 +271,33 @@ impl Places {
 }
 
 impl LastMessage {
-    /// The message of an update of this kind, in a record.
-    fn of(record: &Record<'_>, kind: UpdateKind, update: &str) -> Option<Self> {
-        let is_message = matches!(EntityKind::of(kind), Some(EntityKind::Message(_)));
-        let id = json::text_member(update, "messageId").filter(|_| is_message)?;
+    /// The message of an update of this kind, in a record. `id` is the place of its id in the update.
+    fn of(record: &Record<'_>, kind: UpdateKind, id: Range<usize>) -> Option<Self> {
         let around = match record.kind {
             Kind::Update => "",
             _ => r#"{"update":"#,
         };
-        let head = format!(r#"{around}{{"sessionUpdate":"{}""#, kind.name());
-        let rest = record.payload.strip_prefix(&*head)?;
-        let id = format!(r#","messageId":{id}"#);
-        Some(if rest.starts_with(&id) {
+        let payload = record.payload;
+        let rest = payload.strip_prefix(around)?;
+        let rest = rest.strip_prefix(r#"{"sessionUpdate":""#)?;
+        let rest = rest.strip_prefix(kind.name())?.strip_prefix('"')?;
+        let head = payload.len() - rest.len();
+        let (begin, end) = (around.len() + id.start, around.len() + id.end);
+        let name = payload
+            .get(..begin)?
+            .strip_suffix(r#","messageId":"#)?
+            .len();
+        Some(if name == head {
             Self {
-                head: head + &id,
+                head: payload.get(..end)?.to_owned(),
                 id: String::new(),
                 from_end: 0,
             }
         } else {
             Self {
-                head,
-                from_end: rest.len() - rest.rfind(&id)?,
-                id,
+                head: payload.get(..head)?.to_owned(),
+                from_end: payload.len() - name,
+                id: payload.get(name..end)?.to_owned(),
             }
         })
     }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use crate::engine::outlet::BlockEntry;
 use crate::protocol::UpdateKind;
 use crate::record::{AgentCursors, Cursor, Kind, KnownPlace, Record, RewoundHistory};
 use crate::replay::live_line;
@@ -130,21 +131,21 @@ impl Cursors {
     /// Takes records that were appended together. Nearly all of them only continue a message.
     pub(super) fn appended<'a>(
         &mut self,
-        records: impl Iterator<Item = (Kind, Option<&'a str>, &'a str)> + Clone,
+        records: impl Iterator<Item = BlockEntry<'a>>,
         appended: &Appended,
     ) {
-        let mut position = None;
-        for (number, (kind, id, payload)) in records.clone().enumerate() {
+        let mut at = None;
+        for (seq, entry) in (appended.first..).zip(records) {
+            if entry.continues && self.places.knows_message() {
+                continue;
+            }
+            let (kind, id, payload) = entry.parts();
             if self.places.continues_message(kind, payload) {
                 continue;
             }
-            let (first, at) = position.get_or_insert_with(|| {
-                let count = records.clone().count() as u64;
-                (appended.seq + 1 - count, appended.at.to_string())
-            });
             let record = Record {
-                seq: *first + number as u64,
-                at,
+                seq,
+                at: at.get_or_insert_with(|| appended.at.to_string()),
                 kind,
                 id,
                 payload,

@@ -68,6 +68,8 @@ pub(super) struct LogPosition {
 pub struct Appended {
     /// Its sequence number.
     pub seq: u64,
+    /// The number of the first record that was appended with it.
+    pub first: u64,
     /// Its first byte.
     pub offset: u64,
     /// Where the next record goes.
@@ -129,10 +131,12 @@ impl Log {
     ) -> Result<Appended, StoreError> {
         let at = self.context.sys.clock.now();
         let before = self.end + u64::from(self.unterminated);
+        let first = self.next_seq;
         let (seq, end) = self.append_at(&at.to_string(), records, sync)?;
         self.last_at = Some(at);
         Ok(Appended {
             seq,
+            first,
             offset: before,
             end,
             at,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Datelike, Timelike, Utc};
 
 use super::zone::Zone;
 
@@ -52,7 +52,22 @@ impl Timestamp {
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = DateTime::<Utc>::from_timestamp_millis(self.0).unwrap_or_default();
-        f.write_str(&time.to_rfc3339_opts(SecondsFormat::Millis, true))
+        let mut text = *b"0000-00-00T00:00:00.000Z";
+        for (digits, mut value) in [
+            (0..4, time.year().unsigned_abs()),
+            (5..7, time.month()),
+            (8..10, time.day()),
+            (11..13, time.hour()),
+            (14..16, time.minute()),
+            (17..19, time.second()),
+            (20..23, time.timestamp_subsec_millis()),
+        ] {
+            for digit in text[digits].iter_mut().rev() {
+                *digit += (value % 10) as u8;
+                value /= 10;
+            }
+        }
+        f.write_str(str::from_utf8(&text).unwrap_or_default())
     }
 }
 

@@ -257,10 +257,8 @@ impl OptionsState {
             if is_option {
                 let update = self.update();
                 out.push_entry(BlockEntry {
-                    kind: Kind::Info,
-                    id: None,
                     known: self.logged.as_deref() == Some(&*update),
-                    payload: &update,
+                    ..BlockEntry::new(Kind::Info, None, &update)
                 });
                 self.logged = Some(update);
             }

@@ -108,7 +108,7 @@ impl Delivery<'_> {
         };
         if is_level && !self.front.held.is_answering {
             let screen = &mut self.front.screen;
-            let mut lines = Vec::new();
+            let mut lines = Vec::with_capacity(512);
             cursors.lines(&screen.client_id, screen.cursors_sent..until, &mut lines);
             screen.put(&lines, None).await;
         }

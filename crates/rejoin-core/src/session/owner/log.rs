@@ -1,6 +1,7 @@
 //! The log of the session while it is open: what is appended to it, who may append, and what the catalog
 //! is notified of.
 
+use crate::engine::outlet::BlockEntry;
 use crate::history::metadata::is_change;
 use crate::json;
 use crate::protocol::meta::CLIENT;
@@ -19,9 +20,6 @@ use super::fronts::sent_by;
 use super::lock::{lock_or_read, takes_over};
 use super::open_session::{LogAccess, LogReread, OpenSession};
 
-/// A record that is to be appended: its kind, its id if it has one, and its payload.
-type RecordParts<'a> = (Kind, Option<&'a str>, &'a str);
-
 impl Owner {
     /// Appends a block. Returns the title that the session got with the end of a turn.
     pub(in crate::session) fn append_block(
@@ -29,9 +27,8 @@ impl Owner {
         block: &Updates,
         sync: Sync,
     ) -> Result<Option<String>, Refusal> {
-        let new = block.iter().filter(|entry| !entry.known);
-        let records = new.map(|entry| (entry.kind, entry.id, entry.payload));
-        let first = records.clone().next();
+        let records = block.iter().filter(|entry| !entry.known);
+        let first = records.clone().next().map(BlockEntry::parts);
         let sender = match first {
             Some((Kind::Prompt, Some(id), _)) => self.fronts.sender_of(id),
             _ => None,
@@ -48,7 +45,8 @@ impl Owner {
             }
             (Some((kind, id, payload)), Some(client)) => {
                 let payload = sent_by(payload, &client);
-                session.append_all(std::iter::once((kind, id, &*payload)), sync)?;
+                let record = BlockEntry::new(kind, id, &payload);
+                session.append_all(std::iter::once(record), sync)?;
                 Ok(None)
             }
             _ => session.append_all(records, sync).map(|()| None),
@@ -106,8 +104,10 @@ impl OpenSession {
         sync: Sync,
     ) -> Result<Option<String>, Refusal> {
         let title = self.title_of_prompt();
-        let title_record = title.iter().map(|title| (Kind::Info, None, title.as_str()));
-        let end = std::iter::once((Kind::End, id, payload));
+        let title_record = title
+            .iter()
+            .map(|title| BlockEntry::new(Kind::Info, None, title));
+        let end = std::iter::once(BlockEntry::new(Kind::End, id, payload));
         self.append_all(title_record.chain(end), sync)?;
         if title.is_some() {
             self.own_title.clone_from(&title);
@@ -118,22 +118,22 @@ impl OpenSession {
     /// Appends records, all of them or none, and updates the catalog's entry.
     fn append_all<'a>(
         &mut self,
-        records: impl Iterator<Item = RecordParts<'a>> + Clone,
+        records: impl Iterator<Item = BlockEntry<'a>> + Clone,
         sync: Sync,
     ) -> Result<(), Refusal> {
         if let LogAccess::Memory = self.log {
             let at = self.deps.library.sys.clock.now();
-            for (kind, id, payload) in records {
+            for (kind, id, payload) in records.map(BlockEntry::parts) {
                 self.history.note(kind, payload);
                 self.keys.note(kind, id, payload, 0);
                 self.summary.apply(kind, id, &at, payload);
             }
             return Ok(());
         }
-        let Some((first, ..)) = records.clone().next() else {
+        let Some(first) = records.clone().next() else {
             return Ok(());
         };
-        if let (Kind::Prompt, Some(catalog)) = (first, &self.deps.library.catalog) {
+        if let (Kind::Prompt, Some(catalog)) = (first.kind, &self.deps.library.catalog) {
             // If this process dies before it updates the entry, the next list reads the log.
             blocking(|| catalog.opened(&self.id));
         }
@@ -145,7 +145,7 @@ impl OpenSession {
     }
 
     /// Updates the summary by what was appended, and the catalog's entry if that has changed.
-    fn list<'a>(&mut self, records: impl Iterator<Item = RecordParts<'a>>, appended: &Appended) {
+    fn list<'a>(&mut self, records: impl Iterator<Item = BlockEntry<'a>>, appended: &Appended) {
         if self.summarize(records, appended)
             && let Some(catalog) = &self.deps.library.catalog
         {
@@ -231,7 +231,8 @@ impl OpenSession {
     ) -> Result<(), Refusal> {
         if is_change(self.summary.archived, change) {
             let payload = change.payload();
-            self.append_all(std::iter::once((Kind::Info, None, &*payload)), Sync::Turn)?;
+            let record = BlockEntry::new(Kind::Info, None, &payload);
+            self.append_all(std::iter::once(record), Sync::Turn)?;
         }
         if let MetadataChange::Title(title) = change {
             self.client_title = Some(title.clone());
@@ -298,7 +299,7 @@ impl OpenSession {
     /// Appends records to the log that this process has locked.
     fn append<'a>(
         &mut self,
-        records: impl Iterator<Item = RecordParts<'a>> + Clone,
+        records: impl Iterator<Item = BlockEntry<'a>> + Clone,
         sync: Sync,
     ) -> Result<Appended, Refusal> {
         let log = match &mut self.log {
@@ -307,13 +308,14 @@ impl OpenSession {
             _ => return Err(Refusal::Storage("the log is not locked".to_owned())),
         };
         let before = log.end();
+        let parts = records.clone().map(BlockEntry::parts);
         let result = if log.waits(sync) {
-            blocking(|| log.append_all(records.clone(), sync))
+            blocking(|| log.append_all(parts, sync))
         } else {
-            log.append_all(records.clone(), sync)
+            log.append_all(parts, sync)
         };
         // A request is answered when such a record is in the log.
-        let is_prompt = |(kind, ..): RecordParts<'a>| kind == Kind::Prompt;
+        let is_prompt = |record: BlockEntry<'a>| record.kind == Kind::Prompt;
         let result = if records.clone().next().is_some_and(is_prompt) || sync == Sync::Turn {
             result.and_then(|appended| blocking(|| log.check_name()).map(|()| appended))
         } else {
@@ -330,7 +332,7 @@ impl OpenSession {
         if records.clone().next().is_some_and(is_prompt) {
             self.prompt_at = before;
         }
-        let is_activity = |(kind, _, payload): RecordParts<'a>| {
+        let is_activity = |BlockEntry { kind, payload, .. }: BlockEntry<'a>| {
             kind.is_activity() && snapshot_of(kind, payload).is_none()
         };
         let mut records = records;
@@ -354,11 +356,14 @@ impl OpenSession {
     /// Updates the summary. Returns whether it has changed.
     fn summarize<'a>(
         &mut self,
-        records: impl Iterator<Item = RecordParts<'a>>,
+        records: impl Iterator<Item = BlockEntry<'a>>,
         appended: &Appended,
     ) -> bool {
         let mut is_summarized = false;
-        for (kind, id, payload) in records {
+        for BlockEntry {
+            kind, id, payload, ..
+        } in records
+        {
             let info = snapshot_of(kind, payload);
             let (kind, payload) = match &info {
                 Some(info) => (Kind::Info, info.as_str()),

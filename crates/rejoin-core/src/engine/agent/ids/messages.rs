@@ -33,6 +33,8 @@ pub(super) struct MessageIds {
     /// The numbers of this turn's messages, by role and the agent's id.
     turn: HashMap<Hash, u32>,
     last: Last,
+    /// Whether the last chunk has continued the message of the one before it.
+    has_continued: bool,
 }
 
 /// The message that the next chunk may continue.
@@ -52,6 +54,7 @@ impl MessageIds {
             used: Default::default(),
             turn: HashMap::new(),
             last: Last::default(),
+            has_continued: false,
         }
     }
 
@@ -64,13 +67,15 @@ impl MessageIds {
     /// Another update follows the last message.
     pub(super) fn pause(&mut self) {
         self.last.role = None;
+        self.has_continued = false;
     }
 
     /// The next chunk, with the escaped text of its id, if it has one.
     pub(super) fn chunk(&mut self, role: Role, body: Option<&str>) -> MessageIdChange<'_> {
         let same = self.last.role == Some(role);
+        self.has_continued = same && body.is_none_or(|body| self.last.body == body);
         if let Some(body) = body {
-            if !same || self.last.body != body {
+            if !self.has_continued {
                 self.last.number = self.named(role, &unescaped(body));
                 self.begin(role, body);
             }
@@ -85,6 +90,11 @@ impl MessageIds {
             self.begin(role, &id);
         }
         MessageIdChange::Give(&self.last.body, self.last.number)
+    }
+
+    /// Whether the last chunk has continued the message of the one before it.
+    pub(super) fn has_continued(&self) -> bool {
+        self.has_continued
     }
 
     fn begin(&mut self, role: Role, body: &str) {

@@ -26,6 +26,8 @@ pub(in crate::engine::agent) struct NormalizedUpdate<'a> {
     pub(in crate::engine::agent) payload: Cow<'a, str>,
     /// Whether the update is about a tool call.
     pub(in crate::engine::agent) is_call: bool,
+    /// Whether it only continues the message of the last chunk.
+    pub(in crate::engine::agent) continues: bool,
 }
 
 /// Tracks the ids of a session and makes them unique.
@@ -183,13 +185,17 @@ impl IdNormalizer {
             PayloadForm::Update => Kind::Update,
             PayloadForm::Params => Kind::UpdateParams,
         };
-        let mut is_call = false;
+        let (mut is_call, mut continues) = (false, false);
         let changed = match update_kind(&text, &fields) {
             UpdateKind::Chunk(Role::User) if self.is_echo(&text, &fields) => {
                 kind = Kind::Transient;
                 None
             }
-            UpdateKind::Chunk(role) => self.chunk(role, &text, &fields),
+            UpdateKind::Chunk(role) => {
+                let changed = self.chunk(role, &text, &fields);
+                continues = self.messages.has_continued();
+                changed
+            }
             call @ (UpdateKind::ToolCall | UpdateKind::ToolCallUpdate) => {
                 is_call = true;
                 self.messages.pause();
@@ -211,6 +217,7 @@ impl IdNormalizer {
                 None => text,
             },
             is_call,
+            continues,
         }
     }
 

@@ -396,7 +396,11 @@ impl SessionRoute {
                     if is_about_subagent {
                         subagents.apply_payload(update.kind, &update.payload);
                     }
-                    block.push(update.kind, &update.payload);
+                    if update.continues {
+                        block.push_continuing(update.kind, &update.payload);
+                    } else {
+                        block.push(update.kind, &update.payload);
+                    }
                 }
                 return;
             }

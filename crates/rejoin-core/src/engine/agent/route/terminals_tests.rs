@@ -12,6 +12,7 @@ fn note(terminals: &mut AgentTerminals, update: &str) {
         form: PayloadForm::Update,
         payload: update.into(),
         is_call: true,
+        continues: false,
     });
 }
 
@@ -157,6 +158,7 @@ fn parameters_with_more_members_are_read_too() {
         form: PayloadForm::Params,
         payload: params.into(),
         is_call: true,
+        continues: false,
     });
     assert_eq!(end(&mut terminals, "t"), [shows("a", &[&text("of t")])]);
 }
