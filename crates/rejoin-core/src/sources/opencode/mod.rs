@@ -1,6 +1,9 @@
 //! OpenCode: one SQLite database, with sessions and their messages. Up to version 1, the parts of
 //! messages have a table of their own. Version 2 has tables of its own, in which a message is one
-//! row; the old ones may be beside them, with an older state.
+//! row; the old ones may be beside them, with an older state. Before it had a database, each message was a
+//! file (`files.rs`).
+
+mod files;
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -45,17 +48,22 @@ pub(super) fn root(places: &ToolFolders) -> PathBuf {
 
 /// The conversations. Those of subagents are parts of others.
 pub(super) fn find(root: &Path, search: &mut FoundConversations) {
-    let databases = if has_extension(root, &["db"]) || root.is_file() {
+    let is_database = has_extension(root, &["db"]) || root.is_file();
+    let databases = if is_database {
         vec![root.to_owned()]
     } else {
         DATABASES.map(|name| root.join(name)).into()
     };
+    // With those of subagents.
+    let (mut known, mut is_readable) = (HashSet::new(), true);
     // A session may have been copied from one database into another.
     let mut latest: HashMap<String, FoundConversation> = HashMap::new();
     for path in databases {
         let listed = match open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            opened => opened.and_then(|database| listed(&database).map_err(io::Error::other)),
+            opened => {
+                opened.and_then(|database| listed(&database, &mut known).map_err(io::Error::other))
+            }
         };
         match listed {
             Ok(listed) => {
@@ -73,15 +81,26 @@ pub(super) fn find(root: &Path, search: &mut FoundConversations) {
                     }
                 }
             }
-            Err(error) => search.errors.push((path, error)),
+            Err(error) => {
+                is_readable = false;
+                search.errors.push((path, error));
+            }
         }
     }
     search.found.extend(latest.into_values());
+    // What a database that cannot be read now has of the files is not known.
+    if !is_database && is_readable {
+        files::find(root, &known, search);
+    }
 }
 
-/// The ids of the sessions that are no subagents', and when they were changed.
-fn listed(database: &Connection) -> rusqlite::Result<Vec<(String, Timestamp)>> {
-    let mut known = HashSet::new();
+/// The ids of the sessions that are no subagents', and when they were changed. The ids of all are added to
+/// `known`.
+fn listed(
+    database: &Connection,
+    known: &mut HashSet<String>,
+) -> rusqlite::Result<Vec<(String, Timestamp)>> {
+    let mut in_newer = HashSet::new();
     let mut listed = Vec::new();
     for table in [Tables::V2, Tables::V1] {
         if !table.are_in(database)? {
@@ -96,7 +115,8 @@ fn listed(database: &Connection) -> rusqlite::Result<Vec<(String, Timestamp)>> {
         while let Some(row) = rows.next()? {
             let (id, modified, parent): (String, i64, Option<String>) =
                 (row.get(0)?, row.get(1)?, row.get(2)?);
-            if known.insert(id.clone()) && parent.is_none() {
+            known.insert(id.clone());
+            if in_newer.insert(id.clone()) && parent.is_none() {
                 listed.push((id, Timestamp::from_millis(modified)));
             }
         }
@@ -107,6 +127,9 @@ fn listed(database: &Connection) -> rusqlite::Result<Vec<(String, Timestamp)>> {
 
 /// A conversation of which [`FoundConversation::key`] is the id.
 pub(super) fn read(found: &FoundConversation, limit: i64) -> io::Result<ToolConversation> {
+    if has_extension(&found.path, &["json"]) {
+        return files::read(found, limit);
+    }
     let database = open(&found.path)?;
     let id = found.key.as_deref().unwrap_or_default();
     of(&database, id, limit).map_err(io::Error::other)
@@ -315,25 +338,41 @@ impl OpencodeMessages {
             let Some(data) = self.value(&data) else {
                 continue;
             };
-            let at = self.builder.at(Some(Timestamp::from_millis(created)));
-            self.builder.state(&Value::Null, &data["modelID"]);
-            if data["role"] == "assistant" {
-                self.builder.spent(Some(&message), spent(&data));
-            }
-            let mut prompt = Vec::new();
+            let mut found = Vec::new();
             let mut rows = parts.query(params![message])?;
             while let Some(row) = rows.next()? {
                 let (id, part): (String, String) = (row.get(0)?, row.get(1)?);
-                match self.value(&part) {
-                    Some(part) if data["role"] == "user" => prompt.extend(user(&part)),
-                    Some(part) => self.part(at, &message, &id, &part),
-                    None => {}
-                }
+                found.extend(self.value(&part).map(|part| (id, part)));
             }
-            self.builder.user(at, Some(&message), prompt);
-            self.error(at, &data["error"]);
+            let created = Timestamp::from_millis(created);
+            self.message_v1(Some(created), &message, &data, found);
         }
         Ok(())
+    }
+
+    /// A message of version 1 with its parts.
+    fn message_v1(
+        &mut self,
+        created: Option<Timestamp>,
+        message: &str,
+        data: &Value,
+        parts: Vec<(String, Value)>,
+    ) {
+        let at = self.builder.at(created);
+        self.builder.state(&Value::Null, &data["modelID"]);
+        if data["role"] == "assistant" {
+            self.builder.spent(Some(message), spent(data));
+        }
+        let mut prompt = Vec::new();
+        for (id, part) in parts {
+            if data["role"] == "user" {
+                prompt.extend(user(&part));
+            } else {
+                self.part(at, message, &id, &part);
+            }
+        }
+        self.builder.user(at, Some(message), prompt);
+        self.error(at, &data["error"]);
     }
 
     /// A value in a row, or its damage.
