@@ -37,6 +37,15 @@ impl SearchText {
         }
     }
 
+    /// Goes on behind these passages, at the beginning of a turn.
+    pub fn after(passages: Vec<Passage>) -> Self {
+        Self {
+            len: passages.iter().map(|passage| passage.text.len()).sum(),
+            passages,
+            ..Self::default()
+        }
+    }
+
     /// Takes the next record, which begins at `offset` in the log.
     pub fn record(&mut self, offset: u64, record: &Record<'_>) {
         self.offset = offset;

@@ -15,7 +15,8 @@
 //!    (`erase_words`).
 //! 6. A search that asks for places gets them from the logs: the index says in which pieces
 //!    (`hits`). The text of other tools' conversations is kept in the index (`kept_text`), beside what
-//!    is known of their files (`tool_files`).
+//!    is known of their files (`tool_files`). When a file has grown, its reader goes on from there, and the
+//!    pieces of text that are the same stay.
 //! 7. The file is used only if it is ours (`ownership`), rebuilt if it is damaged, and replaced by a
 //!    database in memory if it cannot be used (`database`, `schema`).
 
@@ -50,7 +51,7 @@ pub use observe::ObservedSession;
 pub use search::{Search, Term};
 pub use sqlite::database::DatabaseError;
 pub use sqlite::tool_files::{
-    ConversationFile, Edition, FileOfTool, ReadFile, ToolFiles, ToolTexts,
+    ConversationFile, Edition, FileOfTool, KeptText, ReadFile, ToolFiles, ToolTexts,
 };
 pub use summary::Summary;
 pub use tokens::Tokens;

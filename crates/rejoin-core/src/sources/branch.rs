@@ -54,8 +54,7 @@ pub(super) fn shown(records: &[Value], same_id: SameId) -> Vec<bool> {
             break;
         }
         let record = &records[at];
-        let named = ["parentUuid", "logicalParentUuid"];
-        let parent = named.into_iter().find_map(|name| record[name].as_str());
+        let parent = PARENTS.iter().find_map(|name| record[*name].as_str());
         let parent = parent.and_then(|parent| at_uuid.get(parent).copied());
         // A parent that is missing: the record before is the best guess.
         next = parent.or_else(|| (0..at).rev().find(|at| is_node(&records[*at])));
@@ -99,6 +98,14 @@ pub(super) fn shown(records: &[Value], same_id: SameId) -> Vec<bool> {
         shown[at] |= is_note && is_node(record) && is_first(at) && follows_shown;
     }
     shown
+}
+
+/// The members that name a record's parent.
+const PARENTS: [&str; 2] = ["parentUuid", "logicalParentUuid"];
+
+/// Adds the parents that a record names.
+pub(super) fn parents<'a>(record: &'a Value, needed: &mut Vec<&'a str>) {
+    needed.extend(PARENTS.iter().filter_map(|name| record[*name].as_str()));
 }
 
 /// The id of the API's message that a record is a part of.

@@ -34,6 +34,8 @@ pub struct ToolConversation {
     pub unknown: UnknownKinds,
     /// Where its files are damaged.
     pub damage: Vec<DamagedPlace>,
+    /// How many of its messages have no id of their own.
+    pub(super) unnamed: usize,
 }
 
 impl ToolConversation {
@@ -73,6 +75,14 @@ pub struct NewRecord {
 }
 
 impl NewRecord {
+    /// Whether this is the note at a tool call whose result is not recorded.
+    pub(super) fn is_missing_result(&self) -> bool {
+        self.kind == Kind::Update
+            && self.payload.len() < LONGEST_NOTE
+            && self.payload.contains(NO_RESULT)
+            && self.payload.contains(r#""status":"failed""#)
+    }
+
     /// The record with this payload, as the store takes it.
     pub(super) fn as_record<'a>(
         &'a self,
@@ -91,6 +101,9 @@ const CANCELLED: &str = r#"{"stopReason":"cancelled"}"#;
 
 /// The note at a tool call whose result is not recorded, which a later import may find.
 pub(super) const NO_RESULT: &str = "no result was recorded";
+
+/// No update with that note is longer, in bytes.
+const LONGEST_NOTE: usize = 1024;
 
 /// The longest title of a tool call, in characters: some tools put a whole script there. The input
 /// has all of it.
@@ -502,6 +515,7 @@ impl ConversationBuilder {
                 entries: self.entries,
                 unknown: self.unknown,
                 damage: Vec::new(),
+                unnamed: self.unnamed,
             },
             None => ToolConversation {
                 unknown: self.unknown,

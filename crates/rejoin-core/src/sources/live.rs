@@ -10,11 +10,13 @@ use std::sync::Mutex;
 use tokio::sync::Notify;
 
 use crate::conversation::{Passage, SearchText};
-use crate::index::{Catalog, FileOfTool, ListError, ReadFile, Summary, ToolTexts};
+use crate::index::{Catalog, FileOfTool, KeptText, ListError, ReadFile, Summary, ToolTexts};
 use crate::record::{Kind, Record};
 use crate::store::{LogReader, Store, StoreError};
 use crate::sys::{SessionId, Timestamp, lock, with_causes};
 
+use super::conversation::NewRecord;
+use super::grown::{ReadSoFar, read_grown};
 use super::import::{ImportError, Importer, folder, fork, log, session_id};
 use super::preview::{Glance, LARGEST};
 use super::scan::SeenFiles;
@@ -26,7 +28,7 @@ use super::{FoundConversation, Source, ToolConversation, ToolFolders};
 const NEWEST: u32 = 8;
 
 /// The least length of a piece of text that is indexed, in bytes.
-const PIECE: usize = 32 * 1024;
+pub(super) const PIECE: usize = 32 * 1024;
 
 /// How many files are read as a whole in one step.
 const COUNTED: u32 = 64;
@@ -87,6 +89,8 @@ impl LiveSources {
                     conversation: None,
                     counted: true,
                     text: Vec::new(),
+                    so_far: None,
+                    after: None,
                 });
             }
         };
@@ -95,9 +99,18 @@ impl LiveSources {
             let summary = summary(source, found, glance, &self.places.home)?;
             Some((id, summary))
         });
+        let so_far = glance.as_ref().zip(conversation.as_ref());
+        let so_far = so_far
+            .filter(|_| with_text)
+            .and_then(|(glance, (_, summary))| {
+                let so_far = glance.end?.kept(&glance.conversation, summary);
+                serde_json::to_string(&so_far).ok()
+            });
         Some(ReadFile {
             file: file.clone(),
             conversation,
+            so_far,
+            after: None,
             text: match &glance {
                 Some(glance) if glance.is_whole && with_text => {
                     text(&glance.conversation, false, PIECE)
@@ -105,6 +118,32 @@ impl LiveSources {
                 _ => Vec::new(),
             },
             counted: glance.is_none_or(|glance| glance.is_whole && with_text),
+        })
+    }
+
+    /// The report of a file that has grown since it was read as a whole; nothing if that has to be done
+    /// again. `kept` is the end of its text in the index.
+    fn as_grown(
+        &self,
+        source: &Source,
+        found: &FoundConversation,
+        file: &FileOfTool,
+        so_far: String,
+        kept: &KeptText,
+    ) -> Option<ReadFile> {
+        let before: ReadSoFar = serde_json::from_str(&so_far).ok()?;
+        let mut grown = read_grown(source, found, before, kept).ok()??;
+        let id = session_id(source.agent, &grown.new)?;
+        let text = std::mem::take(&mut grown.text);
+        let entry = grown.entry(|glance| summary(source, found, glance, &self.places.home));
+        let (summary, now) = entry?;
+        Some(ReadFile {
+            file: file.clone(),
+            conversation: Some((id, summary)),
+            counted: true,
+            text,
+            so_far: serde_json::to_string(&now).ok(),
+            after: Some((so_far, kept.from)),
         })
     }
 
@@ -124,8 +163,14 @@ impl LiveSources {
                 continue;
             };
             let found = self.found_in(source, &file);
-            let read = source.read_if_small(&found);
-            let Some(read) = self.as_read(source, &found, &file, read, true) else {
+            let kept = catalog.tool_files().so_far(source.name, &file)?;
+            let grown =
+                kept.and_then(|(so_far, kept)| self.as_grown(source, &found, &file, so_far, &kept));
+            let read = grown.or_else(|| {
+                let read = source.read_if_small(&found);
+                self.as_read(source, &found, &file, read, true)
+            });
+            let Some(read) = read else {
                 // The next scan looks for it again.
                 catalog.tool_files().remove(source.name, &[file])?;
                 continue;
@@ -375,14 +420,28 @@ impl ToolTexts for LiveSources {
 }
 
 /// The text of a conversation, in pieces that end with a turn and have at least so many bytes.
-fn text(conversation: &ToolConversation, whole: bool, piece: usize) -> Vec<Vec<Passage>> {
-    let mut text = if whole {
+pub(super) fn text(
+    conversation: &ToolConversation,
+    whole: bool,
+    piece: usize,
+) -> Vec<Vec<Passage>> {
+    let text = if whole {
         SearchText::whole()
     } else {
         SearchText::default()
     };
+    pieces(text, (0..).zip(&conversation.entries), whole, piece)
+}
+
+/// The text of records with their numbers, behind this one, in pieces.
+pub(super) fn pieces<'a>(
+    mut text: SearchText,
+    entries: impl Iterator<Item = (u64, &'a NewRecord)>,
+    whole: bool,
+    piece: usize,
+) -> Vec<Vec<Passage>> {
     let mut pieces = Vec::new();
-    for (seq, entry) in (0..).zip(&conversation.entries) {
+    for (seq, entry) in entries {
         let record = Record {
             seq,
             at: &entry.at.to_string(),
@@ -391,7 +450,10 @@ fn text(conversation: &ToolConversation, whole: bool, piece: usize) -> Vec<Vec<P
             payload: &entry.payload,
             parts: None,
         };
-        text.record(seq, &record);
+        // The note in the place of a result is nothing that was said, and may be gone soon.
+        if whole || !entry.is_missing_result() {
+            text.record(seq, &record);
+        }
         if entry.kind == Kind::End && text.len() >= piece {
             pieces.push(text.take());
         }

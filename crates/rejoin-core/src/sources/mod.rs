@@ -29,6 +29,9 @@ mod gemini;
 mod preview;
 mod goose;
 mod grok;
+mod grown;
+#[cfg(test)]
+mod grown_tests;
 mod hermes;
 pub mod import;
 mod kimi;
@@ -70,6 +73,7 @@ pub use damage::{DamageKind, DamagedPlace};
 use deletion::ToolDeletion;
 pub use deletion::soon_deleted;
 use file::{bytes, has_any, json_file, no_file, open, read_into};
+use grown::RecordLinks;
 pub use live::LiveSources;
 pub use preview::LARGEST;
 use prompts::PromptHistory;
@@ -133,6 +137,9 @@ struct FileReader {
     depth: usize,
     /// Leaves out the files that others have taken the place of.
     choose: fn(&mut Vec<FoundConversation>),
+    /// How records follow from each other, if the tool only appends them, so that a file that has
+    /// grown can be read from there.
+    links: Option<RecordLinks>,
 }
 
 impl FileReader {
@@ -149,7 +156,16 @@ impl FileReader {
             marks: &[],
             depth: DEPTH,
             choose: |_| {},
+            links: None,
         }
+    }
+
+    /// Reads a conversation with its subagents from all bytes of its file.
+    fn whole(&self, found: &FoundConversation, bytes: &[u8]) -> ToolConversation {
+        let mut subagents = Vec::new();
+        let mut conversation = (self.read)(found, bytes, Some(&mut subagents));
+        subagents::merge(&mut conversation, subagents);
+        conversation
     }
 }
 
@@ -363,10 +379,7 @@ impl Source {
         {
             return Ok(None);
         }
-        let mut subagents = Vec::new();
-        let mut conversation = (reader.read)(found, bytes, Some(&mut subagents));
-        subagents::merge(&mut conversation, subagents);
-        Ok(Some(conversation))
+        Ok(Some(reader.whole(found, bytes)))
     }
 }
 

@@ -4,11 +4,13 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
+use super::file::read_into;
+use super::grown::ReadEnd;
 use super::{FoundConversation, Source, SourceReader, ToolConversation, has_extension, open};
 
 /// How much of the beginning is read, in bytes: more only if there is no prompt in it. Some tools
 /// write long instructions first, and a prompt may have pictures.
-const HEADS: [u64; 5] = [4 << 10, 16 << 10, 64 << 10, 512 << 10, 8 << 20];
+pub(super) const HEADS: [u64; 5] = [4 << 10, 16 << 10, 64 << 10, 512 << 10, 8 << 20];
 
 /// How much of the end is read, in bytes: more only if that is part of one line.
 const TAILS: [u64; 4] = [4 << 10, 32 << 10, 256 << 10, 8 << 20];
@@ -26,6 +28,8 @@ pub(super) struct Glance {
     pub(super) conversation: ToolConversation,
     /// Whether it is all of it.
     pub(super) is_whole: bool,
+    /// The end of the file, if it can be read on from there.
+    pub(super) end: Option<ReadEnd>,
 }
 
 impl Source {
@@ -39,6 +43,7 @@ impl Source {
                 return Ok(Glance {
                     conversation,
                     is_whole,
+                    end: None,
                 });
             }
         };
@@ -54,6 +59,7 @@ impl Source {
                     return Ok(Glance {
                         conversation,
                         is_whole,
+                        end: None,
                     });
                 }
             }
@@ -67,11 +73,19 @@ impl Source {
             let error = "the conversation is too long to be read for a list";
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, error));
         }
-        let conversation = self.read(found)?;
-        let is_whole = true;
+        let (conversation, end) = match &self.reader {
+            SourceReader::Files(reader) => {
+                let mut buffer = Vec::new();
+                let bytes = read_into(&found.path, &mut buffer, &mut |_| {})?;
+                let end = ReadEnd::of(reader, found, bytes);
+                (reader.whole(found, bytes), end)
+            }
+            SourceReader::Database { read, .. } => (read(found, -1)?, None),
+        };
         Ok(Glance {
             conversation,
-            is_whole,
+            is_whole: true,
+            end,
         })
     }
 }

@@ -12,7 +12,9 @@ use super::content::{self, as_text, diff, text};
 use super::conversation::{ConversationBuilder, ToolConversation};
 use super::subagents::SourceSubagent;
 use super::usage::{Spent, number};
-use super::{FoundConversation, ToolFolders, Wanted, branch, has_extension, lines, tool};
+use super::{
+    FoundConversation, RecordLinks, ToolFolders, Wanted, branch, has_extension, lines, tool,
+};
 
 /// `$QWEN_RUNTIME_DIR`, else `$QWEN_HOME`, or `~/.qwen`.
 pub(super) fn root(places: &ToolFolders) -> PathBuf {
@@ -55,6 +57,19 @@ pub(super) fn read(
     let cwd = texts("cwd").next().map(str::to_owned);
     builder.finish(id, cwd).damaged(lines.damage)
 }
+
+/// How records follow from each other.
+pub(super) const LINKS: RecordLinks = RecordLinks {
+    names: |record, names| {
+        names.extend(record["uuid"].as_str());
+        names.extend(parts(record).filter_map(|part| part["functionCall"]["id"].as_str()));
+    },
+    needs: |record, needed| {
+        branch::parents(record, needed);
+        needed.extend(parts(record).filter_map(|part| part["functionResponse"]["id"].as_str()));
+        true
+    },
+};
 
 /// The files of subagents.
 pub(super) fn others(found: &FoundConversation, _: &[u8], _: bool) -> Option<Vec<PathBuf>> {

@@ -66,7 +66,8 @@ impl Present {
     }
 }
 
-fn number(value: impl Hash) -> u64 {
+/// A number for a value.
+pub(super) fn number(value: impl Hash) -> u64 {
     std::hash::BuildHasherDefault::<DefaultHasher>::default().hash_one(value)
 }
 

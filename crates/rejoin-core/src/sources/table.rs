@@ -20,6 +20,7 @@ const TASKS: FileReader = FileReader {
 /// The reader of sessions of pi, whose subagents are further down.
 const PI: FileReader = FileReader {
     others: |found, bytes, _| Some(pi::others(found, bytes)),
+    links: Some(pi::LINKS),
     depth: 1,
     ..FileReader::new(pi::is_conversation, pi::read)
 };
@@ -63,6 +64,7 @@ pub static SOURCES: [Source; 28] = [
         reader: SourceReader::Files(FileReader {
             others: |found, bytes, is_marked| Some(claude_code::others(found, bytes, is_marked)),
             marks: &claude_code::MARKS,
+            links: Some(claude_code::LINKS),
             ..FileReader::new(claude_code::is_conversation, claude_code::read)
         }),
         deletion: Some(ToolDeletion {
@@ -104,6 +106,7 @@ pub static SOURCES: [Source; 28] = [
             others: codex::others,
             choose: codex::choose,
             marks: &codex::MARKS,
+            links: Some(codex::LINKS),
             ..FileReader::new(codex::is_conversation, codex::read)
         }),
         deletion: None,
@@ -302,6 +305,7 @@ pub static SOURCES: [Source; 28] = [
         reader: SourceReader::Files(FileReader {
             others: |found, bytes, is_marked| Some(claude_code::others(found, bytes, is_marked)),
             marks: &claude_code::MARKS,
+            links: Some(claude_code::LINKS),
             ..FileReader::new(claude_code::is_conversation, claude_code::read)
         }),
         deletion: Some(ToolDeletion {
@@ -353,6 +357,7 @@ pub static SOURCES: [Source; 28] = [
         roots: |places| vec![qwen::root(places)],
         reader: SourceReader::Files(FileReader {
             others: qwen::others,
+            links: Some(qwen::LINKS),
             ..FileReader::new(qwen::is_conversation, qwen::read)
         }),
         deletion: None,

@@ -12,7 +12,7 @@ use super::ownership::APPLICATION_ID;
 
 /// The version of the tables below and of the log format that they describe. A program with a newer
 /// log format rebuilds the catalog, and so reads logs that an older program could not.
-pub(super) const VERSION: i64 = 20_000 + FORMAT_REWOUND as i64;
+pub(super) const VERSION: i64 = 21_000 + FORMAT_REWOUND as i64;
 
 /// How many bytes of words are gathered before they are written: more than one transaction has, which
 /// writes them anyway.
@@ -36,8 +36,9 @@ const UNMARKED: [i64; 5] = [1001, 2001, 3001, 4001, 5001];
 ///
 /// `tool` is the source of a conversation that another tool keeps and that has no log here; such a
 /// row has no length and is never dirty. `files` has the files of other tools as they were when they
-/// were last read, the numbers of their turns for statistics, the times of what was said last, and how many turns tools
-/// have written since their conversations were continued here, see `tool_files.rs`; a conversation
+/// were last read, the numbers of their turns for statistics, the times of what was said last, how many turns tools
+/// have written since their conversations were continued here, and how far those were read whose words are in
+/// the index, see `tool_files.rs`; a conversation
 /// that is a session of ours in the first place, or was, is not listed a second time: `updated_at` is
 /// null then.
 ///
@@ -117,6 +118,7 @@ const STATEMENTS: [&str; 25] = [
         ends TEXT,
         since INTEGER,
         since_at TEXT,
+        so_far TEXT,
         UNIQUE (tool, path, part)
     ) STRICT",
     "CREATE INDEX files_of ON files (session) WHERE session IS NOT NULL",

@@ -68,6 +68,20 @@ pub struct ReadFile {
     pub counted: bool,
     /// The text of its conversation in pieces, if all of it was read.
     pub text: Vec<Vec<Passage>>,
+    /// How far it was read, in the words of the reader, which can go on from there.
+    pub so_far: Option<String>,
+    /// Where this reading went on: how far the file had been read then, and the number of the first of
+    /// these pieces. None if all of the file was read now.
+    pub after: Option<(String, usize)>,
+}
+
+/// The end of the text of a tool's conversation, as it is kept in the index.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeptText {
+    /// The number of the piece with which it begins.
+    pub from: usize,
+    /// The pieces.
+    pub pieces: Vec<Vec<Passage>>,
 }
 
 /// Reads conversations of the tools that are listed.
@@ -158,10 +172,21 @@ impl ToolFiles {
         let mut ours = Vec::new();
         for batch in read.chunks(BATCH) {
             let with_log = self.database.write(|tx| {
-                let put = batch.iter().map(|(tool, read)| put(tx, tool, read));
+                let mut all = Vec::new();
+                for (tool, read) in batch {
+                    // Another process may have read on meanwhile: then the file is read again.
+                    let is_next = match &read.after {
+                        Some((before, _)) => so_far(tx, tool, &read.file)?.as_ref() == Some(before),
+                        None => true,
+                    };
+                    if is_next {
+                        all.push((tool, read));
+                    }
+                }
+                let put = all.iter().map(|(tool, read)| put(tx, tool, read));
                 let with_log = put.collect::<Result<Vec<_>>>()?;
                 // When a row changes, the index writes all new words, so these come last.
-                for (tool, read) in batch {
+                for (tool, read) in all {
                     put_words(tx, tool, read)?;
                 }
                 Ok(with_log)
@@ -279,6 +304,25 @@ impl ToolFiles {
                 changed
             ])?;
             Ok(())
+        })?)
+    }
+
+    /// How far a file was read as a whole, in the words of the reader, and the end of its text: two
+    /// pieces, since the last one may be the beginning of a turn.
+    pub fn so_far(
+        &self,
+        tool: &str,
+        file: &FileOfTool,
+    ) -> std::result::Result<Option<(String, KeptText)>, ListError> {
+        Ok(self.database.read(|tx| {
+            let known = so_far(tx, tool, file)?;
+            let session = session_of(tx, tool, file)?;
+            Ok(match (known, session) {
+                (Some(known), Some(session)) => {
+                    word_rows::last_pieces(tx, &session, 2)?.map(|kept| (known, kept))
+                }
+                _ => None,
+            })
         })?)
     }
 
@@ -518,11 +562,12 @@ fn put(tx: &Transaction<'_>, tool: &str, read: &ReadFile) -> Result<Option<Sessi
         None => false,
     };
     tx.prepare_cached(
-        "INSERT INTO files (tool, path, part, size, changed, session, counted, ends)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+        "INSERT INTO files (tool, path, part, size, changed, session, counted, ends, so_far)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
          ON CONFLICT (tool, path, part) DO UPDATE SET size = excluded.size,
-             changed = excluded.changed, session = excluded.session, counted = excluded.counted,
-             ends = excluded.ends, since = NULL,
+             changed = excluded.changed, counted = excluded.counted, ends = excluded.ends, since = NULL,
+             so_far = iif(excluded.counted OR session IS NOT excluded.session, excluded.so_far, so_far),
+             session = excluded.session,
              turns = iif(size = excluded.size AND changed = excluded.changed, turns, NULL)",
     )?
     .execute(params![
@@ -537,6 +582,7 @@ fn put(tx: &Transaction<'_>, tool: &str, read: &ReadFile) -> Result<Option<Sessi
         conversation
             .as_ref()
             .map(|(_, summary)| &summary.updated_at),
+        read.so_far.as_ref().filter(|_| !has_log),
     ])?;
     if let Some(before) = before.as_ref().filter(|before| Some(*before) != id) {
         forget(tx, before)?;
@@ -589,10 +635,19 @@ fn is_chosen(tx: &Transaction<'_>, id: &SessionId, tool: &str, file: &FileOfTool
 fn put_words(tx: &Transaction<'_>, tool: &str, read: &ReadFile) -> Result<()> {
     match &read.conversation {
         Some((id, _)) if read.counted && is_chosen(tx, id, tool, &read.file)? => {
-            word_rows::replace(tx, id, &read.text)
+            let from = read.after.as_ref().map_or(0, |(_, from)| *from);
+            word_rows::replace(tx, id, from, &read.text)
         }
         _ => Ok(()),
     }
+}
+
+/// See [`ReadFile::so_far`].
+fn so_far(tx: &Transaction<'_>, tool: &str, file: &FileOfTool) -> Result<Option<String>> {
+    let sql = "SELECT so_far FROM files WHERE tool = ? AND path = ? AND part = ?";
+    let named = [tool, &file.path, &file.part];
+    let known = tx.prepare_cached(sql)?.query_row(named, |row| row.get(0));
+    Ok(known.optional()?.flatten())
 }
 
 fn remove(tx: &Transaction<'_>, tool: &str, file: &FileOfTool) -> Result<Option<SessionId>> {

@@ -4,7 +4,7 @@
 //! number of such a row consists of the number of the session's own row and that of the piece, so
 //! that a match shows its session without a lookup.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, Result, Transaction, params, params_from_iter};
@@ -14,6 +14,7 @@ use crate::sys::SessionId;
 
 use super::erase_words;
 use super::session_rows::{self, CatalogRow, FoundRows};
+use super::tool_files::KeptText;
 use crate::index::backend::{PIECES_OF_SESSION, RANKED, TextLocation, WEIGHTS};
 use crate::index::kept_text;
 use crate::index::logs::Texts;
@@ -115,25 +116,116 @@ pub(super) fn add(
     Ok(())
 }
 
-/// Replaces the words of a conversation that another tool keeps.
-pub(super) fn replace(tx: &Transaction<'_>, id: &SessionId, text: &[Vec<Passage>]) -> Result<()> {
+/// Replaces the words of a conversation that another tool keeps by those in pieces from this one on. The
+/// pieces that are the same stay: a file that has grown costs what was added to it.
+pub(super) fn replace(
+    tx: &Transaction<'_>,
+    id: &SessionId,
+    from: usize,
+    text: &[Vec<Passage>],
+) -> Result<()> {
     let Some(row) = number_of_tool(tx, id)? else {
         return Ok(());
     };
-    forget(tx, row)?;
-    for (number, passages) in (0..).zip(text) {
-        let kept = kept_text::pack(passages);
-        insert(tx, piece(row, number), number, passages, Some(&kept))?;
+    let kept: Vec<Vec<u8>> = text
+        .iter()
+        .map(|passages| kept_text::pack(passages))
+        .collect();
+    let numbered = || (from..).zip(text.iter().zip(&kept));
+    let mut is_kept = tx.prepare_cached("SELECT 1 FROM pieces WHERE piece = ? AND text = ?")?;
+    let mut new = numbered();
+    let first = loop {
+        match new.next() {
+            Some((number, (_, kept))) => {
+                if !is_kept.exists(params![numbered_piece(row, number), kept])? {
+                    break number;
+                }
+            }
+            None => break from + text.len(),
+        }
+    };
+    let old = kept_from(tx, row, first)?;
+    if !old.is_empty() {
+        remove_from(tx, row, first)?;
+        if !are_in(&old, &text[first - from..]) {
+            erase_words::want(tx)?;
+        }
+    }
+    for (number, (passages, kept)) in numbered().skip(first - from) {
+        let start = i64::try_from(number).unwrap_or(i64::MAX);
+        insert(tx, numbered_piece(row, number), start, passages, Some(kept))?;
     }
     Ok(())
+}
+
+/// The last pieces of the text that is kept of a tool's conversation, so many; none if there are none.
+pub(super) fn last_pieces(
+    tx: &Transaction<'_>,
+    id: &SessionId,
+    count: usize,
+) -> Result<Option<KeptText>> {
+    let Some(row) = number_of_tool(tx, id)? else {
+        return Ok(None);
+    };
+    let mut pieces = tx.prepare_cached(
+        "SELECT piece, text FROM pieces WHERE piece BETWEEN ? AND ? ORDER BY piece DESC",
+    )?;
+    let pieces = pieces.query_map(pieces_from(row, 0), |columns| {
+        let piece: i64 = columns.get(0)?;
+        Ok((piece, columns.get::<_, Option<Vec<u8>>>(1)?))
+    })?;
+    let mut pieces = pieces.take(count).collect::<Result<Vec<_>>>()?;
+    pieces.reverse();
+    let Some((first, _)) = pieces.first() else {
+        return Ok(None);
+    };
+    let from = usize::try_from(first - piece(row, 0)).unwrap_or(0);
+    let pieces = pieces
+        .iter()
+        .map(|(_, text)| kept_text::unpack(text.as_deref().unwrap_or_default()));
+    let pieces = pieces.collect::<Option<_>>();
+    Ok(pieces.map(|pieces| KeptText { from, pieces }))
+}
+
+/// The texts that are kept of the session in this row, from a piece on.
+fn kept_from(tx: &Transaction<'_>, row: i64, from: usize) -> Result<Vec<Option<Vec<u8>>>> {
+    let mut kept = tx.prepare_cached("SELECT text FROM pieces WHERE piece BETWEEN ? AND ?")?;
+    let kept = kept.query_map(pieces_from(row, from), |row| row.get(0))?;
+    kept.collect()
+}
+
+/// Whether these texts have no word that the passages in their place lack.
+fn are_in(old: &[Option<Vec<u8>>], new: &[Vec<Passage>]) -> bool {
+    let new: Vec<String> = new.iter().flat_map(|passages| columns(passages)).collect();
+    let words: HashSet<&str> = new
+        .iter()
+        .flat_map(|text| text.split_whitespace())
+        .collect();
+    let is_in = |passages: Vec<Passage>| {
+        let old = columns(&passages);
+        let mut all = old.iter().flat_map(|text| text.split_whitespace());
+        all.all(|word| words.contains(word))
+    };
+    let mut old = old.iter();
+    old.all(|kept| kept_text::unpack(kept.as_deref().unwrap_or_default()).is_some_and(is_in))
 }
 
 /// Removes the words of a conversation that another tool keeps, if this is one.
 pub(super) fn forget_of_tool(tx: &Transaction<'_>, id: &SessionId) -> Result<()> {
     match number_of_tool(tx, id)? {
-        Some(row) => forget(tx, row),
+        Some(row) => {
+            forget_reading(tx, id)?;
+            forget(tx, row)
+        }
         None => Ok(()),
     }
+}
+
+/// Removes how far files with a session were read, which has words of it, too.
+fn forget_reading(tx: &Transaction<'_>, id: &SessionId) -> Result<()> {
+    tx.prepare_cached("UPDATE files SET so_far = NULL WHERE session = ?")?
+        .execute([id.as_str()])?;
+    Ok(())
 }
 
 fn number_of_tool(tx: &Transaction<'_>, id: &SessionId) -> Result<Option<i64>> {
@@ -394,6 +486,7 @@ pub(super) fn delete(tx: &Transaction<'_>, id: &SessionId) -> Result<()> {
     if let Some(row) = number(tx, id)? {
         forget(tx, row)?;
     }
+    forget_reading(tx, id)?;
     session_rows::delete(tx, id)
 }
 
@@ -405,7 +498,15 @@ fn number(tx: &Transaction<'_>, id: &SessionId) -> Result<Option<i64>> {
 
 /// Removes the words of the session in this row.
 fn forget(tx: &Transaction<'_>, row: i64) -> Result<()> {
-    let pieces = [piece(row, 0), piece(row.wrapping_add(1), -1)];
+    if remove_from(tx, row, 0)? {
+        erase_words::want(tx)?;
+    }
+    Ok(())
+}
+
+/// Removes the pieces of the session in this row from one on. Returns whether there were any.
+fn remove_from(tx: &Transaction<'_>, row: i64, from: usize) -> Result<bool> {
+    let pieces = pieces_from(row, from);
     let deleted = tx
         .prepare_cached("DELETE FROM pieces WHERE piece BETWEEN ? AND ?")?
         .execute(pieces)?;
@@ -413,9 +514,17 @@ fn forget(tx: &Transaction<'_>, row: i64) -> Result<()> {
     if deleted > 0 {
         tx.prepare_cached("DELETE FROM words WHERE rowid BETWEEN ? AND ?")?
             .execute(pieces)?;
-        erase_words::want(tx)?;
     }
-    Ok(())
+    Ok(deleted > 0)
+}
+
+/// The first and the last number of the pieces of the session in this row, from one on.
+fn pieces_from(row: i64, from: usize) -> [i64; 2] {
+    [numbered_piece(row, from), piece(row.wrapping_add(1), -1)]
+}
+
+fn numbered_piece(row: i64, number: usize) -> i64 {
+    piece(row, i64::try_from(number).unwrap_or(i64::MAX))
 }
 
 fn piece(row: i64, piece: i64) -> i64 {

@@ -12,6 +12,7 @@ mod paging;
 mod processes;
 mod searching;
 mod summaries;
+mod tool_words;
 
 use std::collections::BTreeSet;
 use std::io::Write;

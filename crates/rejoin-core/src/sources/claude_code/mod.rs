@@ -16,7 +16,9 @@ use crate::sys::Timestamp;
 use super::conversation::{ConversationBuilder, ToolConversation};
 use super::deletion::{DeletionRule, SettingsFiles, ToolSettings};
 use super::prompts::HistoryPrompt;
-use super::{FoundConversation, ToolFolders, Wanted, branch, has_any, has_extension, lines};
+use super::{
+    FoundConversation, RecordLinks, ToolFolders, Wanted, branch, has_any, has_extension, lines,
+};
 
 /// `$CLAUDE_CONFIG_DIR`, or `~/.claude`.
 fn own(places: &ToolFolders) -> PathBuf {
@@ -207,6 +209,21 @@ pub(super) fn read(
     }
     conversation.damaged(lines.damage)
 }
+
+/// How records follow from each other. A record of the cost has that of the whole session.
+pub(super) const LINKS: RecordLinks = RecordLinks {
+    names: |record, names| {
+        names.extend(record["uuid"].as_str());
+        let blocks = branch::blocks(record).iter();
+        names.extend(blocks.filter_map(|block| block["id"].as_str()));
+    },
+    needs: |record, needed| {
+        branch::parents(record, needed);
+        let blocks = branch::blocks(record).iter();
+        needed.extend(blocks.filter_map(|block| block["tool_use_id"].as_str()));
+        record["type"] != "cost-state"
+    },
+};
 
 /// The folder of a session: the last one that is not below the first one. Records within that are of
 /// commands that went into a folder of the project; else the project was moved, or left.

@@ -23,7 +23,7 @@ use crate::sys::Timestamp;
 use super::conversation::{ConversationBuilder, ToolConversation};
 use super::damage::{DamageKind, DamagedPlace};
 use super::prompts::HistoryPrompt;
-use super::{FoundConversation, ToolFolders, Wanted, has_any, has_extension, lines};
+use super::{FoundConversation, RecordLinks, ToolFolders, Wanted, has_any, has_extension, lines};
 
 /// `$CODEX_HOME`, or `~/.codex`.
 pub(super) fn root(places: &ToolFolders) -> PathBuf {
@@ -145,6 +145,28 @@ pub(super) fn read(
     let conversation = reader.finish(state.name.as_deref(), is_put_away || state.is_archived);
     conversation.damaged(damage)
 }
+
+/// How records follow from each other. A rollback takes turns back, and what is typed into a terminal may be
+/// for a command of long ago.
+pub(super) const LINKS: RecordLinks = RecordLinks {
+    names: |record, names| {
+        let payload = &record["payload"];
+        let is_output = |kind: &str| kind.ends_with("_output");
+        if !payload["type"].as_str().is_some_and(is_output) {
+            names.extend(payload["call_id"].as_str());
+        }
+    },
+    needs: |record, needed| {
+        let payload = &record["payload"];
+        needed.extend(
+            payload["call_id"]
+                .as_str()
+                .filter(|_| payload["output"] != Value::Null),
+        );
+        let is_typed = matches!(payload["name"].as_str(), Some("write_stdin" | "wait"));
+        !is_typed && payload["type"] != "thread_rolled_back" && record["type"] != "session_meta"
+    },
+};
 
 /// All ways to start a subagent have one of these in their names.
 pub(super) const MARKS: [&str; 3] = ["spawn_", "_spawn", "spawnAgent"];

@@ -19,7 +19,7 @@ use super::content::{self, as_text, text};
 use super::conversation::{ConversationBuilder, ToolConversation};
 use super::tool::CallsById;
 use super::usage::{Spent, number};
-use super::{FoundConversation, ToolFolders, Wanted, has_extension, lines};
+use super::{FoundConversation, RecordLinks, ToolFolders, Wanted, has_extension, lines};
 
 /// `$PI_CODING_AGENT_DIR/sessions`, or that in `~/.pi/agent`.
 pub(super) fn root(places: &ToolFolders) -> PathBuf {
@@ -80,6 +80,20 @@ pub(super) fn read(
     let conversation = reader.builder.finish(head("id"), head("cwd"));
     conversation.damaged(lines.damage)
 }
+
+/// How entries follow from each other.
+pub(super) const LINKS: RecordLinks = RecordLinks {
+    names: |entry, names| {
+        names.extend(entry["id"].as_str());
+        let blocks = entry["message"]["content"].as_array().into_iter().flatten();
+        names.extend(blocks.filter_map(|block| block["id"].as_str()));
+    },
+    needs: |entry, needed| {
+        needed.extend(entry["parentId"].as_str());
+        needed.extend(entry["message"]["toolCallId"].as_str());
+        true
+    },
+};
 
 /// The ids of the last entry and of those that lead to it. Where one is missing, the entry before is
 /// the best guess.
