@@ -11,7 +11,9 @@ use crate::cli::term::{ACTIVE, FAINT, Look, Output, WAITING, count, one_line};
 use crate::cli::values;
 use rejoin::engine::known::{all_names, title};
 use rejoin::history::last_used;
-use rejoin::index::{Archived, Filter, ListError, Listed, SessionPage, TOOL_BRANCH, ToolBranch};
+use rejoin::index::{
+    Archived, Filter, ListError, Listed, PINNED, SessionPage, TOOL_BRANCH, ToolBranch,
+};
 use rejoin::record::{ActivityState, AgentSessionId};
 use rejoin::sys::{Timestamp, grouped, path};
 
@@ -240,12 +242,22 @@ pub(super) fn row(session: &Listed, short: ShortIds, look: &Look, now: Timestamp
 /// The state of a session, and what can be done with it; empty if that is nothing special. Asks
 /// whether a process has it open.
 pub(super) fn state(context: &CommandContext<'_>, session: &Listed) -> (String, Style) {
+    let (text, style) = activity(context, session);
+    let pinned = session.is_pinned.then(|| PINNED.to_owned());
+    let branch = session.tool_branch.as_ref().map(turns_since);
+    let texts = [Some(text), pinned, branch].into_iter().flatten();
+    let texts: Vec<_> = texts.filter(|text| !text.is_empty()).collect();
+    (texts.join(", "), style)
+}
+
+/// What a session is doing, or who has it open.
+fn activity(context: &CommandContext<'_>, session: &Listed) -> (String, Style) {
     let summary = &session.summary;
     if summary.tool.is_some() {
         return Default::default();
     }
     let holder = || context.store.holder(&session.id);
-    let (text, style) = match context.catalog.state(session) {
+    match context.catalog.state(session) {
         ActivityState::Running => ("running".to_owned(), ACTIVE),
         ActivityState::RequiresAction => ("waiting".to_owned(), WAITING),
         ActivityState::Idle => match (holder(), summary.archived) {
@@ -258,14 +270,6 @@ pub(super) fn state(context: &CommandContext<'_>, session: &Listed) -> (String, 
             (None, true) => ("archived".to_owned(), FAINT),
             (None, false) => Default::default(),
         },
-    };
-    match &session.tool_branch {
-        Some(branch) => {
-            let branch = turns_since(branch);
-            let text = [text, branch].into_iter().filter(|text| !text.is_empty());
-            (text.collect::<Vec<_>>().join(", "), style)
-        }
-        None => (text, style),
     }
 }
 
@@ -343,6 +347,9 @@ pub(in crate::cli) fn as_json(session: &Listed) -> Value {
     });
     if let Some(branch) = &session.tool_branch {
         object[TOOL_BRANCH] = json!(branch);
+    }
+    if session.is_pinned {
+        object[PINNED] = true.into();
     }
     object
 }

@@ -18,6 +18,7 @@ mod import;
 mod inherited;
 mod listed;
 mod opened;
+mod pinned;
 mod reading;
 mod samples;
 mod searched;

@@ -44,10 +44,15 @@ pub struct Listed {
     pub snippet: Option<String>,
     /// The branch of its tool, if there is one.
     pub tool_branch: Option<ToolBranch>,
+    /// Whether the user has pinned it in its tool.
+    pub is_pinned: bool,
 }
 
 /// The name of the member with a [`ToolBranch`].
 pub const TOOL_BRANCH: &str = "toolBranch";
+
+/// The name of the member that says that a session is pinned in its tool.
+pub const PINNED: &str = "pinned";
 
 /// Turns that a tool has written to a conversation since it was continued here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]

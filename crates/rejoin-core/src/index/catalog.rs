@@ -186,6 +186,7 @@ impl Catalog {
             add_snippets(&*self.backend, &self.logs, &mut sessions, term);
         }
         self.add_tool_branches(sessions.iter_mut())?;
+        self.add_pins(sessions.iter_mut());
         distinguish(&*self.backend, filter.since.as_deref(), sessions.iter_mut())?;
         Ok(SessionPage {
             sessions,
@@ -237,6 +238,7 @@ impl Catalog {
         let mut found = self.backend.look(ids, &filter)?;
         self.fill_in_agent_ids(found.iter_mut().flatten())?;
         self.add_tool_branches(found.iter_mut().flatten())?;
+        self.add_pins(found.iter_mut().flatten());
         distinguish(
             &*self.backend,
             filter.since.as_deref(),
@@ -286,6 +288,7 @@ impl Catalog {
             summary: self.find(id)?,
             snippet: None,
             tool_branch: None,
+            is_pinned: false,
         };
         self.add_tool_branches(std::iter::once(&mut session)).ok()?;
         session.tool_branch
@@ -334,6 +337,23 @@ impl Catalog {
             });
         }
         Ok(())
+    }
+}
+
+/// Pins, which are never kept: they are what the tools say now.
+impl Catalog {
+    /// Says which sessions of a list are pinned in their tools.
+    fn add_pins<'a>(&self, sessions: impl Iterator<Item = &'a mut Listed>) {
+        let pins = self.reader.as_ref().map(|reader| reader.pins());
+        let Some(pins) = pins.filter(|pins| !pins.is_empty()) else {
+            return;
+        };
+        for listed in sessions {
+            let pins = pins.get(listed.summary.source.as_str());
+            let known_as = listed.summary.known_as.as_ref();
+            let is_pinned = pins.zip(known_as).map(|(pins, id)| pins.contains(id));
+            listed.is_pinned = is_pinned.unwrap_or(false);
+        }
     }
 }
 

@@ -41,7 +41,7 @@ mod tokens;
 #[cfg(test)]
 mod tests;
 
-pub use backend::{BeforeChange, ListError, Listed, TOOL_BRANCH, ToolBranch};
+pub use backend::{BeforeChange, ListError, Listed, PINNED, TOOL_BRANCH, ToolBranch};
 pub use catalog::{Catalog, SessionPage};
 pub use cursor::{cursor_after, seal, unseal};
 pub use filter::{Archived, Filter, Order};
@@ -51,7 +51,7 @@ pub use observe::ObservedSession;
 pub use search::{Search, Term};
 pub use sqlite::database::DatabaseError;
 pub use sqlite::tool_files::{
-    ConversationFile, Edition, FileOfTool, KeptText, ReadFile, ToolFiles, ToolTexts,
+    ConversationFile, Edition, FileOfTool, KeptText, Pins, ReadFile, ToolFiles, ToolTexts,
 };
 pub use summary::Summary;
 pub use tokens::Tokens;

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use tokio::sync::Notify;
 
 use crate::conversation::{Passage, SearchText};
-use crate::index::{Catalog, FileOfTool, KeptText, ListError, ReadFile, Summary, ToolTexts};
+use crate::index::{Catalog, FileOfTool, KeptText, ListError, Pins, ReadFile, Summary, ToolTexts};
 use crate::record::{Kind, Record};
 use crate::store::{LogReader, Store, StoreError};
 use crate::sys::{SessionId, Timestamp, lock, with_causes};
@@ -409,6 +409,12 @@ impl ToolTexts for LiveSources {
             Some(conversation) => text(&conversation, true, usize::MAX).pop(),
             None => Some(Vec::new()),
         }
+    }
+
+    fn pins(&self) -> Pins {
+        let sources = self.sources.iter();
+        let pins = sources.filter_map(|source| Some((source.agent, source.pins?(&self.places))));
+        pins.filter(|(_, pins)| !pins.is_empty()).collect()
     }
 
     fn turns_since(&self, tool: &str, file: &FileOfTool, log: &mut LogReader) -> Option<u64> {

@@ -59,7 +59,7 @@ mod tool;
 mod unknown;
 mod updates;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -101,6 +101,8 @@ pub struct Source {
     deletion: Option<ToolDeletion>,
     /// The tool's history of the user's prompts, if it keeps one beside the conversations.
     prompts: Option<PromptHistory>,
+    /// The tool's ids of the conversations that the user has pinned; none if it has no pins.
+    pins: Option<fn(&ToolFolders) -> HashSet<String>>,
 }
 
 /// How a tool keeps its conversations.

@@ -43,6 +43,7 @@ pub static SOURCES: [Source; 28] = [
         }),
         deletion: None,
         prompts: None,
+        pins: None,
     },
     Source {
         name: "antigravity",
@@ -55,6 +56,7 @@ pub static SOURCES: [Source; 28] = [
         }),
         deletion: None,
         prompts: None,
+        pins: None,
     },
     Source {
         name: "claude-code",
@@ -76,6 +78,7 @@ pub static SOURCES: [Source; 28] = [
             file: claude_code::prompt_history,
             prompt: claude_code::history_prompt,
         }),
+        pins: None,
     },
     Source {
         name: "cline",
@@ -96,6 +99,7 @@ pub static SOURCES: [Source; 28] = [
         }),
         deletion: None,
         prompts: None,
+        pins: None,
     },
     Source {
         name: "codex",
@@ -114,6 +118,7 @@ pub static SOURCES: [Source; 28] = [
             file: codex::prompt_history,
             prompt: codex::history_prompt,
         }),
+        pins: Some(codex::pins),
     },
     Source {
         name: "copilot",
@@ -123,6 +128,7 @@ pub static SOURCES: [Source; 28] = [
         reader: SourceReader::Files(FileReader::new(copilot::is_conversation, copilot::read)),
         deletion: None,
         prompts: None,
+        pins: None,
     },
     Source {
         name: "crush",
@@ -135,6 +141,7 @@ pub static SOURCES: [Source; 28] = [
         },
         deletion: None,
         prompts: None,
+        pins: None,
     },
     Source {
         name: "cursor",
@@ -148,6 +155,7 @@ pub static SOURCES: [Source; 28] = [
         }),
         deletion: None,
         prompts: None,
+        pins: None,
     },
     Source {
         name: "droid",
@@ -163,6 +171,7 @@ pub static SOURCES: [Source; 28] = [
         }),
         deletion: None,
         prompts: None,
+        pins: None,
     },
     Source {
         name: "gemini",
@@ -184,6 +193,7 @@ pub static SOURCES: [Source; 28] = [
             everywhere: false,
         }),
         prompts: None,
+        pins: None,
     },
     Source {
         name: "goose",
@@ -196,6 +206,7 @@ pub static SOURCES: [Source; 28] = [
         },
         deletion: None,
         prompts: None,
+        pins: None,
     },
     Source {
         name: "grok",
@@ -214,6 +225,7 @@ pub static SOURCES: [Source; 28] = [
             everywhere: true,
         }),
         prompts: None,
+        pins: None,
     },
     Source {
         name: "hermes",
@@ -226,6 +238,7 @@ pub static SOURCES: [Source; 28] = [
         },
         deletion: None,
         prompts: None,
+        pins: None,
     },
     Source {
         name: "kilo",
@@ -238,6 +251,7 @@ pub static SOURCES: [Source; 28] = [
         },
         deletion: None,
         prompts: None,
+        pins: None,
     },
     Source {
         name: "kilo-code",
@@ -247,6 +261,7 @@ pub static SOURCES: [Source; 28] = [
         reader: SourceReader::Files(TASKS),
         deletion: None,
         prompts: None,
+        pins: None,
     },
     Source {
         name: "kimi",
@@ -260,6 +275,7 @@ pub static SOURCES: [Source; 28] = [
         }),
         deletion: None,
         prompts: None,
+        pins: None,
     },
     Source {
         name: "kimi-cli",
@@ -273,6 +289,7 @@ pub static SOURCES: [Source; 28] = [
         }),
         deletion: None,
         prompts: None,
+        pins: None,
     },
     Source {
         name: "kiro",
@@ -287,6 +304,7 @@ pub static SOURCES: [Source; 28] = [
         }),
         deletion: None,
         prompts: None,
+        pins: None,
     },
     Source {
         name: "omp",
@@ -296,6 +314,7 @@ pub static SOURCES: [Source; 28] = [
         reader: SourceReader::Files(PI),
         deletion: None,
         prompts: None,
+        pins: None,
     },
     Source {
         name: "openclaude",
@@ -314,6 +333,7 @@ pub static SOURCES: [Source; 28] = [
             everywhere: true,
         }),
         prompts: None,
+        pins: None,
     },
     Source {
         name: "opencode",
@@ -326,6 +346,7 @@ pub static SOURCES: [Source; 28] = [
         },
         deletion: None,
         prompts: None,
+        pins: None,
     },
     Source {
         name: "openhands",
@@ -340,6 +361,7 @@ pub static SOURCES: [Source; 28] = [
         }),
         deletion: None,
         prompts: None,
+        pins: None,
     },
     Source {
         name: "pi",
@@ -349,6 +371,7 @@ pub static SOURCES: [Source; 28] = [
         reader: SourceReader::Files(PI),
         deletion: None,
         prompts: None,
+        pins: None,
     },
     Source {
         name: "qwen",
@@ -362,6 +385,7 @@ pub static SOURCES: [Source; 28] = [
         }),
         deletion: None,
         prompts: None,
+        pins: None,
     },
     Source {
         name: "roo-code",
@@ -371,6 +395,7 @@ pub static SOURCES: [Source; 28] = [
         reader: SourceReader::Files(TASKS),
         deletion: None,
         prompts: None,
+        pins: None,
     },
     Source {
         name: "vibe",
@@ -385,6 +410,7 @@ pub static SOURCES: [Source; 28] = [
         }),
         deletion: None,
         prompts: None,
+        pins: None,
     },
     Source {
         name: "vscode",
@@ -398,6 +424,7 @@ pub static SOURCES: [Source; 28] = [
         }),
         deletion: None,
         prompts: None,
+        pins: None,
     },
     Source {
         name: "zed",
@@ -410,5 +437,6 @@ pub static SOURCES: [Source; 28] = [
         },
         deletion: None,
         prompts: None,
+        pins: None,
     },
 ];

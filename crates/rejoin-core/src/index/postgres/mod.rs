@@ -218,6 +218,7 @@ impl PostgresCatalog {
                 summary,
                 snippet: None,
                 tool_branch: None,
+                is_pinned: false,
             }
         });
         Ok(listed.collect())

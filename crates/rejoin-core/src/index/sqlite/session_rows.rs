@@ -50,6 +50,7 @@ impl From<CatalogRow> for Listed {
             summary: row.summary,
             snippet: None,
             tool_branch: None,
+            is_pinned: false,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! file without a conversation of its own is remembered, too, so that it is not read again before it
 //! changes.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -84,6 +85,9 @@ pub struct KeptText {
     pub pieces: Vec<Vec<Passage>>,
 }
 
+/// The tools' own ids of pinned conversations, by the names of the agents.
+pub type Pins = HashMap<&'static str, HashSet<String>>;
+
 /// Reads conversations of the tools that are listed.
 pub trait ToolTexts: Send + Sync {
     /// The names of the tools.
@@ -93,6 +97,9 @@ pub trait ToolTexts: Send + Sync {
     /// cannot be read. Offsets are the numbers of its records. There may be no text if it
     /// cannot have `sought`.
     fn text(&self, tool: &str, file: &FileOfTool, sought: Option<&str>) -> Option<Vec<Passage>>;
+
+    /// The conversations that the user has pinned in the tools now, as the log has their agents and ids.
+    fn pins(&self) -> Pins;
 
     /// How many turns a tool has written to a conversation since it was continued here, in the
     /// session with this log; none if that cannot be read.

@@ -187,6 +187,7 @@ impl World {
             id,
             snippet: None,
             tool_branch: None,
+            is_pinned: false,
         });
         let mut sessions: Vec<_> = sessions
             .filter(|listed| listed.summary.prompts > 0)

@@ -25,6 +25,7 @@ fn listed(n: i64) -> Listed {
         },
         snippet: None,
         tool_branch: None,
+        is_pinned: false,
     }
 }
 
@@ -261,6 +262,7 @@ fn a_session_goes_by_the_agents_id_only_with_the_agent_that_made_it() {
         },
         snippet: None,
         tool_branch: None,
+        is_pinned: false,
     };
     let own = listed.id.to_string();
     for (agent, name) in [

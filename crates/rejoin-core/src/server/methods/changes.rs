@@ -324,6 +324,7 @@ fn look(listed: &Listed, state: Activity) -> u64 {
         id,
         summary,
         tool_branch,
+        is_pinned,
         ..
     } = listed;
     let mut summary = summary.clone();
@@ -333,7 +334,7 @@ fn look(listed: &Listed, state: Activity) -> u64 {
     summary.activity.open_turns = OpenTurns::default();
     summary.activity.open_requests = OpenTurns::default();
     let mut hasher = DefaultHasher::new();
-    format!("{id} {summary:?} {tool_branch:?} {state:?}").hash(&mut hasher);
+    format!("{id} {summary:?} {tool_branch:?} {is_pinned} {state:?}").hash(&mut hasher);
     hasher.finish()
 }
 
@@ -418,6 +419,7 @@ mod tests {
             summary: Summary::default(),
             snippet: None,
             tool_branch: None,
+            is_pinned: false,
         };
         let mut state = changes.lock();
         assert!(state.differs(&listed, Activity::Idle, None));

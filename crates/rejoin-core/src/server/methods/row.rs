@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::history::entry;
-use crate::index::{Catalog, Listed, TOOL_BRANCH};
+use crate::index::{Catalog, Listed, PINNED, TOOL_BRANCH};
 use crate::protocol::method::{INDEX_CHANGES, SESSION_LIST_CHANGES, SESSION_LIST_RESYNC};
 use crate::protocol::{ProtocolVersion, jetbrains};
 use crate::record::{ActivityState, AgentSessionId};
@@ -99,6 +99,7 @@ impl RowForm {
             summary,
             snippet,
             tool_branch,
+            is_pinned,
         } = listed;
         let name = client_id(&id, &summary, &self.agent);
         let mut session = Map::new();
@@ -127,6 +128,7 @@ impl RowForm {
             ("snippet", snippet.map(Value::from)),
             ("branch", summary.branch.map(Value::from)),
             (TOOL_BRANCH, tool_branch.map(|branch| json!(branch))),
+            (PINNED, is_pinned.then_some(true.into())),
         ];
         let own = own.into_iter();
         let own = own.filter_map(|(name, value)| Some((name.to_owned(), value?)));

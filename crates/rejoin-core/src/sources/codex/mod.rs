@@ -44,6 +44,13 @@ pub(super) fn history_prompt(line: &Value) -> Option<HistoryPrompt> {
     })
 }
 
+/// The threads that the user has pinned.
+pub(super) fn pins(places: &ToolFolders) -> HashSet<String> {
+    let threads = threads::of(&root(places));
+    let pinned = threads.iter().filter(|(_, state)| state.is_pinned);
+    pinned.map(|(id, _)| id.clone()).collect()
+}
+
 /// The folder of the threads that the user has put away.
 const ARCHIVE: &str = "archived_sessions";
 

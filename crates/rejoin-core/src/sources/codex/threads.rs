@@ -1,5 +1,5 @@
 //! What Codex keeps of its threads beside their rollouts: the names that they were given, and which of them
-//! are archived. It is in a database, each generation of which has a file of its own, `state_N.sqlite`;
+//! are archived or pinned. It is in a database, each generation of which has a file of its own, `state_N.sqlite`;
 //! earlier versions wrote the names to `session_index.jsonl`.
 
 use std::collections::HashMap;
@@ -20,6 +20,7 @@ pub(super) struct ThreadState {
     /// The name that the user or the program has given to it.
     pub(super) name: Option<String>,
     pub(super) is_archived: bool,
+    pub(super) is_pinned: bool,
 }
 
 /// Threads by their ids.
@@ -112,7 +113,7 @@ fn named(path: &Path) -> Threads {
             .filter(|name| !name.trim().is_empty())?;
         let state = ThreadState {
             name: Some(name.to_owned()),
-            is_archived: false,
+            ..ThreadState::default()
         };
         Some((line["id"].as_str()?.to_owned(), state))
     });
@@ -129,6 +130,7 @@ fn read(path: &Path, threads: &mut Threads) -> std::io::Result<()> {
             let known = threads.entry(row.get("id")?).or_default();
             let state = state(row);
             known.is_archived = state.is_archived;
+            known.is_pinned = state.is_pinned;
             known.name = state.name.or(known.name.take());
         }
         Ok(())
@@ -149,5 +151,6 @@ fn state(row: &Row<'_>) -> ThreadState {
     ThreadState {
         name: name.filter(|name| !name.trim().is_empty()),
         is_archived: row.get("archived").unwrap_or_default(),
+        is_pinned: row.get("is_pinned").unwrap_or_default(),
     }
 }
