@@ -16,7 +16,7 @@ use rejoin::record::Kind;
 use rejoin::sources::{DamageKind, FoundConversation, NewRecord, Source, ToolConversation};
 use rejoin::sys::Timestamp;
 use rusqlite::Connection;
-use serde_json::{Deserializer, Value};
+use serde_json::{Deserializer, Value, json};
 
 use super::{home, of_files, places, read_all, source};
 
@@ -405,11 +405,25 @@ fn damage_of_a_row_or_an_event_costs_no_other_one() {
             "content_json",
             "session_id",
         ),
+        (
+            "hermes",
+            "../../.hermes/state.db",
+            "messages",
+            "tool_calls",
+            "session_id",
+        ),
         ("kilo", "kilo/kilo.db", "part", "data", "message_id"),
+        (
+            "opencode",
+            "opencode/opencode.db",
+            "part",
+            "data",
+            "message_id",
+        ),
     ] {
         let database = Connection::open(home.path().join(".local/share").join(path)).unwrap();
         let read = || read_all(source(name), home.path());
-        let rows = format!("SELECT rowid, {column} FROM {table}");
+        let rows = format!("SELECT rowid, {column} FROM {table} WHERE {column} IS NOT NULL");
         let mut rows = database.prepare(&rows).unwrap();
         let rows = rows
             .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -440,6 +454,53 @@ fn damage_of_a_row_or_an_event_costs_no_other_one() {
             assert!(damage <= whole + 1, "{context}");
             database.execute(&set, (&text, number)).unwrap();
         }
+    }
+}
+
+/// Before it had a database, OpenCode had a file for each session, message and part of one.
+#[test]
+fn damage_of_a_file_of_opencode_costs_no_other_one() {
+    let home = tempfile::tempdir().unwrap();
+    let storage = home.path().join(".local/share/opencode/storage");
+    let put = |path: &str, value: &Value| {
+        let path = storage.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, value.to_string()).unwrap();
+    };
+    put(
+        "session/p/ses_1.json",
+        &json!({"id": "ses_1", "directory": "/srv/app", "title": "Roses"}),
+    );
+    let mut files = Vec::new();
+    for number in 0..6 {
+        let role = ["user", "assistant"][number % 2];
+        let message = format!("message/ses_1/msg_{number}.json");
+        let created = 1_750_000_000_000_i64 + i64::try_from(number).unwrap();
+        put(
+            &message,
+            &json!({"role": role, "time": {"created": created}}),
+        );
+        files.push(message);
+        let part = format!("part/msg_{number}/prt_{number}.json");
+        let text = format!("Message {number}");
+        put(&part, &json!({"type": "text", "text": text}));
+        files.push(part);
+    }
+    let read = || read_all(source("opencode"), home.path()).remove(0).1;
+    assert_eq!(read().damage.len(), 0);
+    for path in files.iter().map(|path| storage.join(path)) {
+        let whole = fs::read(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let expected = read();
+        for step in 1..200 {
+            let cut = step * whole.len() / 200;
+            fs::write(&path, &whole[..cut]).unwrap();
+            let found = read();
+            let context = format!("{}, cut at {cut}", path.display());
+            assert_eq!(lost(&found, &expected), None, "{context}");
+            assert!(found.damage.len() <= 1, "{context}");
+        }
+        fs::write(&path, whole).unwrap();
     }
 }
 
