@@ -312,6 +312,8 @@ impl Agent {
                 }
                 let is_native = asked && self.options.version_2;
                 self.is_native.store(is_native, Ordering::Relaxed);
+                self.record
+                    .note("speaks", if is_native { "2" } else { "1" });
                 return Ok(if is_native {
                     version_2::initialize(&self.options)
                 } else {

@@ -5,6 +5,7 @@ pub(crate) mod client;
 pub(crate) mod command;
 pub(crate) mod conductor;
 pub(crate) mod conform;
+pub(crate) mod conform_agent;
 pub(crate) mod conform_v2;
 pub(crate) mod connection;
 mod cursors;

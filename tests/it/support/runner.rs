@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::agent::{GUARD, Start};
+use super::conform_agent;
 use super::connection::{Came, Connection};
 use super::damage::Files;
 use super::expect::{differs, fit};
@@ -392,7 +393,8 @@ impl Stage<'_> {
             ended.map_err(|wrong| format!("at the end of connection {number}: {wrong}"))?;
         }
         self.http = None;
-        self.started.gone()
+        self.started.gone()?;
+        conform_agent::received(self.started.lines().iter().map(Json::plain))
     }
 
     fn fail(&mut self, path: &Path, line: usize, wrong: &str) -> ! {

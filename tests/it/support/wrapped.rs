@@ -65,7 +65,7 @@ impl Wrapped {
     }
 
     /// What the agents received so far, and what happened to them.
-    fn lines(&self) -> Vec<Json> {
+    pub(crate) fn lines(&self) -> Vec<Json> {
         let text = std::fs::read(self.record()).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         // A last line without its end is still being written.

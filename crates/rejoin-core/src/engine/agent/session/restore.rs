@@ -27,6 +27,9 @@ use crate::engine::agent::shared_agent::Agent;
 use crate::engine::agent::wire::awaited::Awaited;
 use crate::engine::agent::wire::connection::{AgentConnection, timed_out};
 
+/// The member of a request that opens a session with the MCP servers for it.
+const MCP_SERVERS: &str = "mcpServers";
+
 /// How long an agent is silent after a replay that seems to lack the last turns, so that it is certain.
 const LATE: Duration = Duration::from_secs(1);
 
@@ -114,6 +117,7 @@ pub(super) async fn create(
 ) -> Result<Restored, EngineError> {
     let params = with_members(task.params, &["sessionId"], &[]);
     let params = without_replay(connection, &params);
+    let params = with_mcp_servers(connection, &params);
     let answer = open(
         connection,
         method::SESSION_NEW,
@@ -268,7 +272,18 @@ pub(super) fn load_request<'a>(
         let params = with_members(params, &[], &[("replayFrom", start)]);
         (method::SESSION_RESUME, params.into())
     } else {
-        (method::SESSION_LOAD, params.into())
+        (method::SESSION_LOAD, with_mcp_servers(connection, params))
+    }
+}
+
+/// The parameters of a request that makes or loads a session, with the MCP servers that version 1 wants
+/// there: the client may have asked for a resume or a fork, which need not name any.
+fn with_mcp_servers<'a>(connection: &AgentConnection, params: &'a str) -> Cow<'a, str> {
+    let given = text_member(params, MCP_SERVERS).filter(|servers| *servers != "null");
+    if connection.is_native() || given.is_some() {
+        params.into()
+    } else {
+        with_members(params, &[], &[(MCP_SERVERS, "[]")]).into()
     }
 }
 
