@@ -83,7 +83,9 @@ pub(super) struct ReadEnd {
 impl ReadEnd {
     /// The end of a file with these bytes; none if it can only be read as a whole.
     pub(super) fn of(reader: &FileReader, found: &FoundConversation, bytes: &[u8]) -> Option<Self> {
-        reader.links.as_ref().filter(|_| bytes.ends_with(b"\n"))?;
+        let is_long = bytes.len() as u64 > HEADS[0] + BEFORE[0];
+        let is_whole = is_long && bytes.ends_with(b"\n");
+        reader.links.as_ref().filter(|_| is_whole)?;
         let first = memchr::memchr(b'\n', bytes).unwrap_or(bytes.len());
         Some(Self {
             len: bytes.len() as u64,

@@ -158,12 +158,16 @@ impl LiveSources {
         let any = !files.is_empty();
         let mut batch = Vec::new();
         let mut len = 0;
-        for (tool, file) in files {
+        for (tool, file, is_known) in files {
             let Some(source) = self.source(&tool) else {
                 continue;
             };
             let found = self.found_in(source, &file);
-            let kept = catalog.tool_files().so_far(source.name, &file)?;
+            let kept = if is_known {
+                catalog.tool_files().so_far(source.name, &file)?
+            } else {
+                None
+            };
             let grown =
                 kept.and_then(|(so_far, kept)| self.as_grown(source, &found, &file, so_far, &kept));
             let read = grown.or_else(|| {

@@ -483,14 +483,14 @@ impl ToolFiles {
     }
 
     /// Files of the tools that are listed, up to this size, that were not read as a whole, those that
-    /// changed last first, each with its tool.
+    /// changed last first, each with its tool, and whether [`so_far`](Self::so_far) knows it.
     pub fn uncounted(
         &self,
         most: u64,
         limit: u32,
-    ) -> std::result::Result<Vec<(String, FileOfTool)>, ListError> {
+    ) -> std::result::Result<Vec<(String, FileOfTool, bool)>, ListError> {
         let sql = format!(
-            "SELECT path, part, size, changed, tool FROM files
+            "SELECT path, part, size, changed, tool, so_far IS NOT NULL FROM files
              WHERE session IS NOT NULL AND NOT counted AND {} AND size <= ?
              ORDER BY changed DESC LIMIT ?",
             session_rows::is_shown(&self.tools)
@@ -501,8 +501,9 @@ impl ToolFiles {
             let most = int(most);
             values.extend([&most as &dyn ToSql, &limit]);
             let mut statement = tx.prepare_cached(&sql)?;
-            let files =
-                statement.query_map(&*values, |columns| Ok((columns.get(4)?, file(columns)?)))?;
+            let files = statement.query_map(&*values, |columns| {
+                Ok((columns.get(4)?, file(columns)?, columns.get(5)?))
+            })?;
             files.collect()
         })?)
     }
