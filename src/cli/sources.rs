@@ -176,7 +176,7 @@ fn variables() -> BTreeMap<&'static str, PathBuf> {
         let folder = PathBuf::from(folder);
         if matches!(
             name,
-            "GOOSE_PATH_ROOT" | "XDG_DATA_HOME" | "XDG_CONFIG_HOME"
+            "GOOSE_PATH_ROOT" | "XDG_DATA_HOME" | "XDG_CONFIG_HOME" | "XDG_STATE_HOME"
         ) {
             return folder.is_absolute().then_some((name, folder));
         }

@@ -1,5 +1,11 @@
 //! Conversations that the user has pinned in their tool.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the files of other tools are no store"
+)]
+
+use std::fs;
 use std::process::{Command, Stdio};
 
 use rusqlite::Connection;
@@ -24,7 +30,11 @@ fn a_list_says_which_are_pinned_now() {
              INSERT INTO threads VALUES ('{THREAD}', '', '', 0, 1)"
         ))
         .unwrap();
-    let mut client = Client::new(store.path(), home.path(), &["codex"]);
+    // OpenCode has them in a file.
+    let state = home.path().join(".local/state/opencode");
+    fs::create_dir_all(&state).unwrap();
+    fs::write(state.join("session.json"), r#"{"pinned":["ses_1"]}"#).unwrap();
+    let mut client = Client::new(store.path(), home.path(), &["codex", "opencode"]);
     let pinned = |client: &mut Client| {
         let sessions = client.list();
         let pinned = sessions.into_iter();
@@ -33,9 +43,8 @@ fn a_list_says_which_are_pinned_now() {
             .map(|session| session["sessionId"].clone())
             .collect::<Vec<_>>()
     };
-    let [id] = &pinned(&mut client)[..] else {
-        panic!("one is pinned");
-    };
+    let ids = pinned(&mut client);
+    assert_eq!(ids.len(), 2);
     let list = |arguments: &[&str]| {
         let mut list = Command::new(env!("CARGO_BIN_EXE_rejoin"));
         list.arg("list").args(arguments).stdin(Stdio::null());
@@ -45,24 +54,27 @@ fn a_list_says_which_are_pinned_now() {
         list.envs(std::env::var_os("SystemRoot").map(|root| ("SystemRoot", root)));
         list
     };
-    let output = list(&["--source", "codex", "--json"]).output().unwrap();
+    let output = list(&["--sources", "codex,opencode", "--json"])
+        .output()
+        .unwrap();
     let listed: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
     let pins = listed.iter().filter(|session| session["pinned"] == true);
     assert_eq!(
-        pins.map(|session| &session["sessionId"])
+        pins.map(|session| session["sessionId"].clone())
             .collect::<Vec<_>>(),
-        [id]
+        ids
     );
     #[cfg(unix)]
     {
-        let mut people = list(&["--source", "codex"]);
+        let mut people = list(&["--sources", "codex,opencode"]);
         people.env("COLUMNS", "120").env("NO_COLOR", "1");
         let shown = crate::support::terminal::shown(people);
         let lines = shown.lines().filter(|line| line.contains("pinned"));
-        assert_eq!(lines.count(), 1, "{shown}");
+        assert_eq!(lines.count(), 2, "{shown}");
     }
     database
         .execute("UPDATE threads SET is_pinned = 0", [])
         .unwrap();
+    fs::remove_dir_all(&state).unwrap();
     assert_eq!(pinned(&mut client), [Value::Null; 0]);
 }

@@ -243,7 +243,7 @@ pub static SOURCES: [Source; 28] = [
     Source {
         name: "kilo",
         agent: "Kilo",
-        variables: &["XDG_DATA_HOME"],
+        variables: &["XDG_DATA_HOME", "XDG_STATE_HOME"],
         roots: |places| vec![opencode::kilo_root(places)],
         reader: SourceReader::Database {
             find: opencode::find,
@@ -251,7 +251,7 @@ pub static SOURCES: [Source; 28] = [
         },
         deletion: None,
         prompts: None,
-        pins: None,
+        pins: Some(opencode::kilo_pins),
     },
     Source {
         name: "kilo-code",
@@ -338,7 +338,7 @@ pub static SOURCES: [Source; 28] = [
     Source {
         name: "opencode",
         agent: "OpenCode",
-        variables: &["OPENCODE_DB", "XDG_DATA_HOME"],
+        variables: &["OPENCODE_DB", "XDG_DATA_HOME", "XDG_STATE_HOME"],
         roots: |places| vec![opencode::root(places)],
         reader: SourceReader::Database {
             find: opencode::find,
@@ -346,7 +346,7 @@ pub static SOURCES: [Source; 28] = [
         },
         deletion: None,
         prompts: None,
-        pins: None,
+        pins: Some(opencode::pins),
     },
     Source {
         name: "openhands",

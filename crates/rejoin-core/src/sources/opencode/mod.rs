@@ -20,7 +20,7 @@ use super::damage::{self, DamagedPlace};
 use super::database::{column, open};
 use super::subagents::{self, SourceSubagent};
 use super::usage::{Spent, number};
-use super::{FoundConversation, FoundConversations, ToolFolders, has_extension, tool};
+use super::{FoundConversation, FoundConversations, ToolFolders, has_extension, json_file, tool};
 
 /// The names that the file has, by the channel of the release.
 const DATABASES: [&str; 4] = [
@@ -44,6 +44,26 @@ pub(super) fn root(places: &ToolFolders) -> PathBuf {
         Some(database) => folder.join(database),
         None => folder,
     }
+}
+
+/// The sessions that the user has pinned in OpenCode.
+pub(super) fn pins(places: &ToolFolders) -> HashSet<String> {
+    pinned(places, "opencode")
+}
+
+/// The sessions that the user has pinned in Kilo.
+pub(super) fn kilo_pins(places: &ToolFolders) -> HashSet<String> {
+    pinned(places, "kilo")
+}
+
+/// The pins of the list of sessions in the terminal, which are in a file of their own: `session.json` in the
+/// program's folder in `$XDG_STATE_HOME`, or in `~/.local/state`.
+fn pinned(places: &ToolFolders, name: &str) -> HashSet<String> {
+    let state = places.folder("XDG_STATE_HOME", ".local/state").join(name);
+    let known = json_file(&state.join("session.json"));
+    let ids = known["pinned"].as_array().into_iter().flatten();
+    ids.filter_map(|id| id.as_str().map(str::to_owned))
+        .collect()
 }
 
 /// The conversations. Those of subagents are parts of others.
