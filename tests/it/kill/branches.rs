@@ -319,6 +319,12 @@ impl World<'_> {
             ],
             _ => unreachable!("it is a request"),
         };
+        if !self.store.is_dir() && self.open.remove(id) {
+            // The processes of a store in a database do not reach each other.
+            let params = json!({"sessionId": id});
+            let answer = self.client.ask(24, "session/close", &params).unwrap();
+            assert!(answer["error"].is_null(), "{answer}");
+        }
         let mut command = Command::new(env!("CARGO_BIN_EXE_rejoin"));
         command.arg("--store").arg(self.store).args(&arguments);
         if is_killed {
