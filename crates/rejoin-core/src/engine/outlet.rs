@@ -180,6 +180,11 @@ impl Block {
         })
     }
 
+    /// Whether all of it only continues the message that the last chunk before it is of.
+    pub fn continues(&self) -> bool {
+        self.parts.iter().all(|part| part.continues)
+    }
+
     /// Whether the block has no payload.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()

@@ -69,16 +69,21 @@ impl Place {
             CursorSide::Before => "before",
             CursorSide::After => "after",
         };
-        object
-            .string("cursorId", &self.cursor.to_string())
-            .raw("capabilities", r#"{"fork":{}}"#)
-            .written("anchor", |text| {
-                *text = Object::behind(std::mem::take(text))
-                    .string("type", self.anchor.kind.name())
-                    .string(self.anchor.kind.id_member(), &self.anchor.id)
-                    .string("position", side)
-                    .end();
-            })
+        let Entity { kind, id } = &self.anchor;
+        object.written("cursorId", |text| {
+            // Nothing but the id of the anchor may have to be escaped.
+            text.push('"');
+            text.push_str(&self.cursor.to_string());
+            text.push_str(r#"","capabilities":{"fork":{}},"anchor":{"type":""#);
+            text.push_str(kind.name());
+            text.push_str(r#"",""#);
+            text.push_str(kind.id_member());
+            text.push_str(r#"":"#);
+            text.push_str(&json::quoted(id));
+            text.push_str(r#","position":""#);
+            text.push_str(side);
+            text.push_str(r#""}"#);
+        })
     }
 }
 

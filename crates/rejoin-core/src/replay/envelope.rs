@@ -57,7 +57,8 @@ pub(super) fn mark_v2(start: usize, out: &mut [u8]) {
 fn open_params(session_id: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(HEAD);
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    if session_id.bytes().all(plain) {
+    // Without an early end, so that many bytes are looked at together.
+    if session_id.bytes().fold(true, |all, byte| all & plain(byte)) {
         // Nearly every id needs no escaping.
         out.push(b'"');
         out.extend_from_slice(session_id.as_bytes());

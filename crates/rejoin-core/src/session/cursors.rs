@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use crate::engine::Block;
 use crate::engine::outlet::BlockEntry;
 use crate::protocol::UpdateKind;
 use crate::record::{AgentCursors, Cursor, Kind, KnownPlace, Record, RewoundHistory};
@@ -126,6 +127,11 @@ impl Cursors {
             Due::Place(KnownPlace::Agent(id)) => Some(id),
             Due::Withdrawal(_) => None,
         }
+    }
+
+    /// Whether there is nothing in a block but more of a message that is known.
+    pub(super) fn know(&self, block: &Block) -> bool {
+        self.places.knows_message() && block.continues()
     }
 
     /// Takes records that were appended together. Nearly all of them only continue a message.

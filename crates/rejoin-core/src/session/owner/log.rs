@@ -9,6 +9,7 @@ use crate::record::header::Implementation;
 use crate::record::metadata::{MetadataChange, system_prompt_record};
 use crate::record::open_turns::is_interrupted;
 use crate::record::{AgentSessionId, Kind, Record, snapshot_of};
+use crate::session::cursors::Cursors;
 use crate::session::notifier::NoticeSubject;
 use crate::session::outcome::{Elsewhere, Refusal};
 use crate::session::request::{RecordedPrompt, RecordedState, Updates};
@@ -45,11 +46,19 @@ impl Owner {
             }
             (Some((kind, id, payload)), Some(client)) => {
                 let payload = sent_by(payload, &client);
-                let record = BlockEntry::new(kind, id, &payload);
-                session.append_all(std::iter::once(record), sync)?;
+                let record = std::iter::once(BlockEntry::new(kind, id, &payload));
+                let appended = session.append_all(record.clone(), sync)?;
+                note_places(&mut session.cursors, record, appended);
                 Ok(None)
             }
-            _ => session.append_all(records, sync).map(|()| None),
+            _ => {
+                let appended = session.append_all(records.clone(), sync)?;
+                let cursors = session.cursors.as_ref();
+                if cursors.is_some_and(|cursors| !cursors.know(block)) {
+                    note_places(&mut session.cursors, records, appended);
+                }
+                Ok(None)
+            }
         }
     }
 
@@ -95,6 +104,17 @@ impl Owner {
     }
 }
 
+/// The client of the owner's own task is due to be sent the places of these records.
+fn note_places<'a>(
+    cursors: &mut Option<Cursors>,
+    records: impl Iterator<Item = BlockEntry<'a>>,
+    appended: Option<Appended>,
+) {
+    if let (Some(cursors), Some(appended)) = (cursors, appended) {
+        cursors.appended(records, &appended);
+    }
+}
+
 impl OpenSession {
     /// Appends the end of a turn, and before it a title, if the session has none by now.
     fn append_end(
@@ -108,19 +128,22 @@ impl OpenSession {
             .iter()
             .map(|title| BlockEntry::new(Kind::Info, None, title));
         let end = std::iter::once(BlockEntry::new(Kind::End, id, payload));
-        self.append_all(title_record.chain(end), sync)?;
+        let records = title_record.chain(end);
+        let appended = self.append_all(records.clone(), sync)?;
+        note_places(&mut self.cursors, records, appended);
         if title.is_some() {
             self.own_title.clone_from(&title);
         }
         Ok(title)
     }
 
-    /// Appends records, all of them or none, and updates the catalog's entry.
+    /// Appends records, all of them or none, and updates the catalog's entry. Returns the last of them, if
+    /// one was written.
     fn append_all<'a>(
         &mut self,
         records: impl Iterator<Item = BlockEntry<'a>> + Clone,
         sync: Sync,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Option<Appended>, Refusal> {
         if let LogAccess::Memory = self.log {
             let at = self.deps.library.sys.clock.now();
             for (kind, id, payload) in records.map(BlockEntry::parts) {
@@ -128,10 +151,10 @@ impl OpenSession {
                 self.keys.note(kind, id, payload, 0);
                 self.summary.apply(kind, id, &at, payload);
             }
-            return Ok(());
+            return Ok(None);
         }
         let Some(first) = records.clone().next() else {
-            return Ok(());
+            return Ok(None);
         };
         if let (Kind::Prompt, Some(catalog)) = (first.kind, &self.deps.library.catalog) {
             // If this process dies before it updates the entry, the next list reads the log.
@@ -141,7 +164,7 @@ impl OpenSession {
             tracing::error!(session = %self.id, %error, "cannot append to the log");
         })?;
         self.list(records, &appended);
-        Ok(())
+        Ok(Some(appended))
     }
 
     /// Updates the summary by what was appended, and the catalog's entry if that has changed.
@@ -326,9 +349,6 @@ impl OpenSession {
             Refusal::from(error)
         })?;
         self.note_appended(before, &appended);
-        if let Some(cursors) = &mut self.cursors {
-            cursors.appended(records.clone(), &appended);
-        }
         if records.clone().next().is_some_and(is_prompt) {
             self.prompt_at = before;
         }
