@@ -17,6 +17,10 @@ pub(crate) fn received(lines: impl Iterator<Item = Value>) -> Result<(), String>
             continue;
         };
         let params = &line["params"];
+        // An MCP server has got the line: versions are dates there.
+        if params["protocolVersion"].is_string() {
+            continue;
+        }
         let asked = params["protocolVersion"].as_u64();
         let checked = if asked.unwrap_or(version) == 2 {
             of_version_2(method, params)
