@@ -2,14 +2,15 @@
 //!
 //! What was said up to there is in the index already. The last turns before that place are read again, with
 //! what is new behind them, and what differs is reported. That is done for files of JSON lines that their tools
-//! append to, and only if nothing shows that what came before counts for less now: its bytes are the
+//! append to, and only if nothing shows that what came before counts for less now: all its bytes are the
 //! same, new records follow from records that were read, and the last turn says what the index has of it.
 //! Every other file is read as a whole.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 
+use crc32fast::Hasher;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -23,8 +24,8 @@ use super::preview::{Glance, HEADS, LARGEST};
 use super::scan::number;
 use super::{FileReader, FoundConversation, Source, SourceReader, has_any, lines, open};
 
-/// How much of the beginning of a file is compared, and of what was read last, in bytes.
-const COMPARED: usize = 4 << 10;
+/// How much of a file is compared at once, in bytes.
+const COMPARED: usize = 256 << 10;
 
 /// How much is read before the place where a file grew, in bytes: more only if no turn begins in it.
 const BEFORE: [u64; 3] = [64 << 10, 512 << 10, 4 << 20];
@@ -62,8 +63,8 @@ impl RecordLinks {
 pub(super) struct ReadSoFar {
     /// Its length.
     len: u64,
-    /// A number for its beginning and its end, and one for the other files of the conversation.
-    ends: u64,
+    /// The checksum of its bytes, and a number for the other files of the conversation.
+    checksum: u32,
     others: u64,
     /// How many records the conversation had, without snapshots, and how many messages without an id.
     records: usize,
@@ -76,7 +77,7 @@ pub(super) struct ReadSoFar {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadEnd {
     len: u64,
-    ends: u64,
+    checksum: u32,
     others: u64,
 }
 
@@ -89,7 +90,7 @@ impl ReadEnd {
         let first = memchr::memchr(b'\n', bytes).unwrap_or(bytes.len());
         Some(Self {
             len: bytes.len() as u64,
-            ends: ends(&bytes[..bytes.len().min(COMPARED)], bytes),
+            checksum: crc32fast::hash(bytes),
             others: others(reader, found, &bytes[..first])?,
         })
     }
@@ -98,7 +99,7 @@ impl ReadEnd {
     pub(super) fn kept(self, conversation: &ToolConversation, summary: &Summary) -> ReadSoFar {
         ReadSoFar {
             len: self.len,
-            ends: self.ends,
+            checksum: self.checksum,
             others: self.others,
             records: history(&conversation.entries).count(),
             unnamed: conversation.unnamed,
@@ -107,15 +108,20 @@ impl ReadEnd {
     }
 }
 
-/// A number for the first bytes of a file, and for the last ones that were read.
-fn ends(first: &[u8], last: &[u8]) -> u64 {
-    number((first, &last[last.len().saturating_sub(COMPARED)..]))
-}
-
-/// A number for the first bytes of a file, and for the last ones before a place.
-fn ends_at(file: &mut File, end: u64) -> io::Result<u64> {
-    let len = end.min(COMPARED as u64);
-    Ok(ends(&part(file, 0, len)?, &part(file, end - len, len)?))
+/// The checksum of the first bytes of a file, to which more can be added.
+fn checksum(file: &mut File, len: u64) -> io::Result<Hasher> {
+    file.seek(SeekFrom::Start(0))?;
+    let mut bytes = BufReader::with_capacity(COMPARED, file.take(len));
+    let mut checksum = Hasher::new();
+    loop {
+        let read = bytes.fill_buf()?;
+        if read.is_empty() {
+            return Ok(checksum);
+        }
+        checksum.update(read);
+        let length = read.len();
+        bytes.consume(length);
+    }
 }
 
 /// A number for the other files with words of a conversation; none if they are not known.
@@ -171,9 +177,11 @@ pub(super) fn read_grown(
     if !added.ends_with(b"\n") || has_any(&added, reader.marks) || others != Some(so_far.others) {
         return Ok(None);
     }
-    if ends_at(&mut file, so_far.len)? != so_far.ends {
+    let mut checksum = checksum(&mut file, so_far.len)?;
+    if checksum.clone().finalize() != so_far.checksum {
         return Ok(None);
     }
+    checksum.update(&added);
     let read = |bytes: &[u8]| (reader.read)(found, bytes, None);
     let Some((before, old)) = before(&mut file, so_far.len, read)? else {
         return Ok(None);
@@ -186,7 +194,7 @@ pub(super) fn read_grown(
     let len = so_far.len + grown;
     let end = ReadEnd {
         len,
-        ends: ends_at(&mut file, len)?,
+        checksum: checksum.finalize(),
         others: so_far.others,
     };
     let new = read(&[before, added].concat());
@@ -248,7 +256,7 @@ impl GrownFile {
         summary.activity.model = new.activity.model.or(before.activity.model);
         let so_far = ReadSoFar {
             len: end.len,
-            ends: end.ends,
+            checksum: end.checksum,
             others: end.others,
             records,
             unnamed,

@@ -317,15 +317,12 @@ fn a_file_of_which_less_counts_now_is_read_as_a_whole() {
             "qwen" => edited[0]["parentUuid"] = "a20".into(),
             _ => edited[0]["parentUuid"] = "r20".into(),
         }
-        // Another beginning, or another end of what was read, with something behind it.
-        for place in [100, 1000] {
+        // Other bytes at the beginning, in the middle or at the end of what was read, with something behind it.
+        for part in 0..3 {
             let (world, known) = made();
             let mut bytes = std::fs::read(&world.found.path).unwrap();
-            let at = if place == 100 {
-                bytes.iter().position(|b| *b == b'x').unwrap()
-            } else {
-                bytes.len() - 300
-            };
+            let from = (bytes.len() - 300) * part / 2;
+            let at = from + bytes[from..].iter().position(|b| *b == b'x').unwrap();
             bytes[at] = if bytes[at] == b'y' { b'z' } else { b'y' };
             std::fs::write(&world.found.path, bytes).unwrap();
             write(&world.found.path, &(tool.turn)(60));
