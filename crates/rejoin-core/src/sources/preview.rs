@@ -12,7 +12,7 @@ use super::{FoundConversation, Source, SourceReader, ToolConversation, has_exten
 /// write long instructions first, and a prompt may have pictures.
 pub(super) const HEADS: [u64; 5] = [4 << 10, 16 << 10, 64 << 10, 512 << 10, 8 << 20];
 
-/// How much of the end is read, in bytes: more only if that is part of one line.
+/// How much of the end is read, in bytes: more only if no whole line is in it.
 const TAILS: [u64; 4] = [4 << 10, 32 << 10, 256 << 10, 8 << 20];
 
 /// How many messages of a conversation in a database have a prompt among them.
@@ -98,16 +98,38 @@ fn ends(file: &mut File, head: u64, size: u64) -> io::Result<Vec<u8>> {
     file.take(head).read_to_end(&mut bytes)?;
     let complete = bytes.iter().rposition(|byte| *byte == b'\n');
     bytes.truncate(complete.map_or(0, |end| end + 1));
+    let mut lines = Vec::new();
     for tail in TAILS.into_iter().filter(|tail| head + tail < size) {
         let mut last = Vec::with_capacity(tail as usize);
         file.seek(SeekFrom::Start(size - tail))?;
         file.take(tail).read_to_end(&mut last)?;
         let first = last.iter().position(|byte| *byte == b'\n');
-        let lines = &last[first.map_or(last.len(), |at| at + 1)..];
-        if !lines.is_empty() {
-            bytes.extend_from_slice(lines);
+        lines = last.split_off(first.map_or(last.len(), |at| at + 1));
+        // The last line may be half written.
+        if lines.contains(&b'\n') {
             break;
         }
     }
+    bytes.append(&mut lines);
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn the_last_whole_line_is_read_before_one_that_is_half_written() {
+        let mut file = tempfile::tempfile().unwrap();
+        let line = format!("{}\n", "x".repeat(7000));
+        for _ in 0..20 {
+            file.write_all(line.as_bytes()).unwrap();
+        }
+        file.write_all(b"half").unwrap();
+        let size = file.metadata().unwrap().len();
+        let read = ends(&mut file, HEADS[0], size).unwrap();
+        assert!(read.ends_with(format!("{line}half").as_bytes()));
+    }
 }
