@@ -107,15 +107,19 @@ pub(super) fn run(
         SessionsCommand::Show(args) => args.sources.live(global, true)?,
         SessionsCommand::List(args) => args.sources.live(global, true)?,
         SessionsCommand::Fork(args) => args.sources.live(global, true)?,
-        SessionsCommand::Pick | SessionsCommand::Rename(_) | SessionsCommand::Delete(_) => {
-            sources::usual(global)?
-        }
+        SessionsCommand::Pick
+        | SessionsCommand::Rename(_)
+        | SessionsCommand::Rewind(_)
+        | SessionsCommand::Delete(_) => sources::usual(global)?,
         _ => None,
     };
     // Commands that only say that they change nothing of other tools.
     let changes = matches!(
         command,
-        SessionsCommand::Rename(_) | SessionsCommand::Fork(_) | SessionsCommand::Delete(_)
+        SessionsCommand::Rename(_)
+            | SessionsCommand::Fork(_)
+            | SessionsCommand::Rewind(_)
+            | SessionsCommand::Delete(_)
     );
     let shows_tools = !changes && live.as_ref().is_some_and(|live| live.are_there());
     if !shows_tools && !store_path::is_there(&root, &sys)? {

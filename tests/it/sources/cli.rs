@@ -238,6 +238,7 @@ fn nothing_changes_them() {
     for (words, code) in [
         (vec!["rename", WORD, "Hello"], 1),
         (vec!["delete", id], 1),
+        (vec!["rewind", id, "--to", "1"], 1),
         (vec!["delete", &id[id.len() - 8..]], 1),
         (vec!["delete", "nothing like that"], 3),
     ] {
