@@ -30,7 +30,7 @@ const BLOCK: usize = 256 * 1024;
 const LINE_LIMIT: usize = 64 * 1024 * 1024;
 
 /// How many bytes of updates are passed on at once. Their records in the log, which are half as long again,
-/// are then shorter than what allocators map anew each time: 128 KiB.
+/// are then shorter than what glibc maps anew each time: 128 KiB.
 const FLUSH_AT: usize = 64 * 1024;
 
 /// How much memory is taken at once for updates that are still to come, in bytes.
