@@ -344,11 +344,18 @@ impl Catalog {
 impl Catalog {
     /// Says which sessions of a list are pinned in their tools.
     fn add_pins<'a>(&self, sessions: impl Iterator<Item = &'a mut Listed>) {
-        let pins = self.reader.as_ref().map(|reader| reader.pins());
-        let Some(pins) = pins.filter(|pins| !pins.is_empty()) else {
+        let Some(reader) = &self.reader else {
             return;
         };
-        for listed in sessions {
+        // Tools are asked only if a session that one of them may know is listed.
+        let mut of_tools = sessions
+            .filter(|listed| listed.summary.known_as.is_some())
+            .peekable();
+        if of_tools.peek().is_none() {
+            return;
+        }
+        let pins = reader.pins();
+        for listed in of_tools {
             let pins = pins.get(listed.summary.source.as_str());
             let known_as = listed.summary.known_as.as_ref();
             let is_pinned = pins.zip(known_as).map(|(pins, id)| pins.contains(id));
