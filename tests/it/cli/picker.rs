@@ -277,7 +277,7 @@ fn a_conversation_that_its_tool_will_delete_is_kept_by_a_key() {
 fn what_a_pager_leaves_on_the_screen_is_left_by_keys() {
     let root = TempDir::new().unwrap();
     session(root.path(), "hello");
-    // Pagers that end by themselves: `less` does not, even if it is told to.
+    // Pagers that end by themselves: `less` does not, whatever its options are.
     for (pager, keys, leaves) in [
         ("cat", "q", false),
         ("cat", "\u{1b}", false),

@@ -61,11 +61,7 @@ impl RecordLinks {
 /// How far a file was read as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ReadSoFar {
-    /// Its length.
-    len: u64,
-    /// The checksum of its bytes, and a number for the other files of the conversation.
-    checksum: u32,
-    others: u64,
+    end: ReadEnd,
     /// How many records the conversation had, without snapshots, and how many messages without an id.
     records: usize,
     unnamed: usize,
@@ -74,9 +70,11 @@ pub(super) struct ReadSoFar {
 }
 
 /// The end of a file of which it can be read on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ReadEnd {
+    /// The length of the file.
     len: u64,
+    /// The checksum of its bytes, and a number for the other files of the conversation.
     checksum: u32,
     others: u64,
 }
@@ -95,12 +93,10 @@ impl ReadEnd {
         })
     }
 
-    /// What is kept of a conversation that was read up to here.
+    /// The state to keep of a conversation that was read up to here.
     pub(super) fn kept(self, conversation: &ToolConversation, summary: &Summary) -> ReadSoFar {
         ReadSoFar {
-            len: self.len,
-            checksum: self.checksum,
-            others: self.others,
+            end: self,
             records: history(&conversation.entries).count(),
             unnamed: conversation.unnamed,
             summary: summary.clone(),
@@ -164,7 +160,8 @@ pub(super) fn read_grown(
         return Ok(None);
     };
     let (mut file, size) = open(&found.path)?;
-    let grown = size.saturating_sub(so_far.len);
+    let known = so_far.end;
+    let grown = size.saturating_sub(known.len);
     let Some(links) = reader
         .links
         .as_ref()
@@ -172,18 +169,18 @@ pub(super) fn read_grown(
     else {
         return Ok(None);
     };
-    let added = part(&mut file, so_far.len, grown)?;
+    let added = part(&mut file, known.len, grown)?;
     let others = others(reader, found, &added);
-    if !added.ends_with(b"\n") || has_any(&added, reader.marks) || others != Some(so_far.others) {
+    if !added.ends_with(b"\n") || has_any(&added, reader.marks) || others != Some(known.others) {
         return Ok(None);
     }
-    let mut checksum = checksum(&mut file, so_far.len)?;
-    if checksum.clone().finalize() != so_far.checksum {
+    let mut checksum = checksum(&mut file, known.len)?;
+    if checksum.clone().finalize() != known.checksum {
         return Ok(None);
     }
     checksum.update(&added);
     let read = |bytes: &[u8]| (reader.read)(found, bytes, None);
-    let Some((before, old)) = before(&mut file, so_far.len, read)? else {
+    let Some((before, old)) = before(&mut file, known.len, read)? else {
         return Ok(None);
     };
     let records = lines::objects(&added);
@@ -191,11 +188,10 @@ pub(super) fn read_grown(
     if !records.damage.is_empty() || !only_adds() {
         return Ok(None);
     }
-    let len = so_far.len + grown;
     let end = ReadEnd {
-        len,
+        len: known.len + grown,
         checksum: checksum.finalize(),
-        others: so_far.others,
+        ..known
     };
     let new = read(&[before, added].concat());
     Ok(text(&old, &new, &so_far, kept).map(|text| GrownFile {
@@ -255,9 +251,7 @@ impl GrownFile {
         summary.activity.cost = cost;
         summary.activity.model = new.activity.model.or(before.activity.model);
         let so_far = ReadSoFar {
-            len: end.len,
-            checksum: end.checksum,
-            others: end.others,
+            end,
             records,
             unnamed,
             summary: summary.clone(),

@@ -206,13 +206,13 @@ struct Read {
 }
 
 /// A tool's file in a folder of its own.
-struct World {
+struct ToolFileOnDisk {
     _folder: tempfile::TempDir,
     source: &'static Source,
     found: FoundConversation,
 }
 
-impl World {
+impl ToolFileOnDisk {
     fn of(tool: &Tool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(tool.file);
@@ -273,7 +273,7 @@ impl World {
 #[test]
 fn a_file_that_has_grown_is_read_from_there_as_if_it_were_read_as_a_whole() {
     for tool in &TOOLS {
-        let world = World::of(tool);
+        let world = ToolFileOnDisk::of(tool);
         write(&world.found.path, &(tool.head)());
         let turns: Vec<Value> = (0..60).flat_map(tool.turn).collect();
         write(&world.found.path, &turns);
@@ -297,7 +297,7 @@ fn a_file_that_has_grown_is_read_from_there_as_if_it_were_read_as_a_whole() {
 fn a_file_of_which_less_counts_now_is_read_as_a_whole() {
     for tool in &TOOLS {
         let made = || {
-            let world = World::of(tool);
+            let world = ToolFileOnDisk::of(tool);
             write(&world.found.path, &(tool.head)());
             write(
                 &world.found.path,

@@ -155,7 +155,7 @@ fn id_of(path: &Path) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// What is in a folder.
+/// The files and folders in a folder.
 fn inside(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).collect()
