@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds the archive of a release for this system with `dist`, installs it with the installer, which
-# gets it from a server on this machine, and makes the packages for npm and Python of it. Optimizes
-# nothing. On Linux with glibc, a program for glibc takes the place of the static one, for which
-# Rust's own toolchain has no standard library without a download.
+# Builds the archive of a release for this system with `dist`, of the release build, installs it with the
+# installer, which gets it from a server on this machine, and makes the packages for npm and Python of it.
+# On Linux with glibc, a program for glibc takes the place of the static one, for which Rust's own
+# toolchain has no standard library without a download.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 cd "$root"
@@ -31,9 +31,28 @@ git add --all
 git -c user.name=rejoin -c user.email= commit --quiet --message=copy
 ln -s "$root/target" target
 
-cargo build --quiet --locked
-packaging/share/build target/debug/rejoin target/share
-export CARGO_PROFILE_DIST_OPT_LEVEL=0 CARGO_PROFILE_DIST_LTO=off CARGO_PROFILE_DIST_CODEGEN_UNITS=16
+cargo build --quiet --locked --release
+packaging/share/build target/release/rejoin target/share
+# Packs that program: a build with the profile of a release, for a target that is named, would compile
+# all of it again.
+mkdir "$work/bin"
+cat >"$work/bin/cargo" <<END
+#!/usr/bin/env bash
+arguments=()
+while ((\$#)); do
+    case \$1 in
+        --profile) arguments+=(--release) && shift ;;
+        --profile=*) arguments+=(--release) ;;
+        --target) shift ;;
+        --target=*) ;;
+        *) arguments+=("\$1") ;;
+    esac
+    shift
+done
+exec "$(command -v cargo)" "\${arguments[@]}"
+END
+chmod +x "$work/bin/cargo"
+export CARGO="$work/bin/cargo" PATH="$work/bin:$PATH"
 dist build --artifacts=local --target="$target" >/dev/null
 dist build --artifacts=global >/dev/null
 mkdir "$work/served"

@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 
 use super::after;
 use super::keys::Client;
-use crate::support::env;
 use crate::support::place;
 use crate::support::sessions::random::Random;
 use crate::support::systems::FOLDER;
@@ -25,7 +24,7 @@ const MARK: &str = "Files in the workspace were not changed.";
 
 #[test]
 fn forks_and_rewinds_at_any_place_are_those_of_a_model() {
-    super::all(if env::slow() { 60 } else { 4 }, &|seed| {
+    super::all(4, &|seed| {
         let folder = tempfile::tempdir().unwrap();
         case(seed, &folder.path().join("store"));
     });

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 
 use super::after;
 use crate::support::agent::{Agent, GUARD, Inbox};
-use crate::support::env;
 use crate::support::process;
 use crate::support::sessions::random::Random;
 use crate::support::systems::FOLDER;
@@ -23,7 +22,7 @@ const LIVES: usize = 25;
 
 #[test]
 fn a_prompt_with_a_key_reaches_the_agent_once_whatever_is_killed() {
-    super::all(if env::slow() { 60 } else { 3 }, &|seed| {
+    super::all(3, &|seed| {
         let folder = tempfile::tempdir().unwrap();
         case(seed, folder.path(), folder.path().join("store"));
     });

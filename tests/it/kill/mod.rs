@@ -2,7 +2,8 @@
 //!
 //! A case is one store on which the program is started, driven and killed several times in a row.
 //! It is a function of its seed, but for the moment of the kill, which depends on how fast the
-//! program is. `KILL_SEED` repeats one case; `RUN_SLOW_TESTS` runs at least 200 kills.
+//! program is. `KILL_SEED` repeats one case, `KILL_CASES` runs so many of each kind, and `RUN_SLOW_TESTS`
+//! at least 200 kills of each.
 
 pub(crate) mod after;
 pub(crate) mod branches;
@@ -25,22 +26,30 @@ use script::Script;
 /// How often the program is killed on one store.
 const KILLS: usize = 4;
 
+/// How many cases of each kind there are with `RUN_SLOW_TESTS`.
+const MANY: u64 = 60;
+
 /// The most that a script asks for before it is killed anyway.
 const STEPS: usize = 40;
 
 #[test]
 fn kill_minus_nine_loses_nothing_that_was_received() {
-    all(if env::slow() { 50 } else { 2 }, &|seed| {
+    all(2, &|seed| {
         let folder = tempfile::tempdir().unwrap();
         case(seed, folder.path());
     });
 }
 
-/// Runs so many cases, or the one that the environment names.
-pub(crate) fn all(cases: u64, case: &dyn Fn(u64)) {
+/// Runs the one case that the environment names, or so many as it asks for, or else this number of them.
+pub(crate) fn all(few: u64, case: &dyn Fn(u64)) {
     if let Some(seed) = env::number("KILL_SEED") {
         return case(seed);
     }
+    let cases = match env::number("KILL_CASES") {
+        Some(cases) => cases,
+        None if env::slow() => MANY,
+        None => few,
+    };
     for seed in 0..cases {
         let run = catch_unwind(AssertUnwindSafe(|| case(seed)));
         if let Err(failure) = run {

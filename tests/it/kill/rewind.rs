@@ -11,7 +11,6 @@ use serde_json::json;
 
 use super::after;
 use super::keys::Client;
-use crate::support::env;
 use crate::support::place;
 use crate::support::sessions::random::Random;
 
@@ -22,7 +21,7 @@ const REWINDS: usize = 6;
 
 #[test]
 fn a_session_that_goes_back_when_it_is_killed_is_before_or_after_that() {
-    super::all(if env::slow() { 50 } else { 2 }, &|seed| {
+    super::all(2, &|seed| {
         let folder = tempfile::tempdir().unwrap();
         case(seed, &folder.path().join("store"));
     });

@@ -3,14 +3,13 @@
 
 use super::cluster;
 use crate::kill;
-use crate::support::env;
 
 #[test]
 fn kill_minus_nine_loses_nothing_that_was_received() {
     if cluster::shared().is_none() {
         return;
     }
-    kill::all(if env::slow() { 50 } else { 2 }, &|seed| {
+    kill::all(2, &|seed| {
         kill::case(seed, &cluster::store().unwrap());
     });
 }
@@ -20,7 +19,7 @@ fn a_prompt_with_a_key_reaches_the_agent_once_whatever_is_killed() {
     if cluster::shared().is_none() {
         return;
     }
-    kill::all(if env::slow() { 60 } else { 2 }, &|seed| {
+    kill::all(2, &|seed| {
         let folder = tempfile::tempdir().unwrap();
         kill::keys::case(seed, folder.path(), cluster::store().unwrap());
     });
@@ -42,7 +41,7 @@ fn a_session_that_goes_back_when_it_is_killed_is_before_or_after_that() {
     if cluster::shared().is_none() {
         return;
     }
-    kill::all(if env::slow() { 50 } else { 1 }, &|seed| {
+    kill::all(1, &|seed| {
         kill::rewind::case(seed, &cluster::store().unwrap());
     });
 }
@@ -52,7 +51,7 @@ fn forks_and_rewinds_at_any_place_are_those_of_a_model() {
     if cluster::shared().is_none() {
         return;
     }
-    kill::all(if env::slow() { 20 } else { 1 }, &|seed| {
+    kill::all(1, &|seed| {
         kill::branches::case(seed, &cluster::store().unwrap());
     });
 }

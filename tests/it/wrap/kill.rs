@@ -1,14 +1,12 @@
 //! Random conversations with a wrapped agent that ends, fails and prints junk, in a process that is
 //! killed again and again: all that its client had received comes back, in order and to the byte.
 //!
-//! `WRAP_SEED` repeats one case; `RUN_SLOW_TESTS` runs many.
+//! `KILL_SEED` and `KILL_CASES` are those of all such tests, see [`crate::kill`].
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::kill::after;
 use crate::kill::process::{Kill, Modes, Process};
-use crate::support::env;
 use crate::support::sessions::client::Client;
 use crate::support::sessions::logged::survivors;
 use crate::support::sessions::random::Random;
@@ -82,17 +80,7 @@ fn kill_loses_no_update_of_an_agent() {
     if !systems::can_run("kill_loses_no_update_of_an_agent") {
         return;
     }
-    if let Some(seed) = env::number("WRAP_SEED") {
-        return case(seed);
-    }
-    let cases = if env::slow() { 60 } else { 3 };
-    for seed in 0..cases {
-        let run = catch_unwind(AssertUnwindSafe(|| case(seed)));
-        if let Err(failure) = run {
-            eprintln!("repeat it with WRAP_SEED={seed}");
-            resume_unwind(failure);
-        }
-    }
+    crate::kill::all(3, &case);
 }
 
 /// Several lives on one store, each but the last ended by a kill.
