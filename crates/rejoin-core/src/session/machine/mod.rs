@@ -17,14 +17,15 @@ mod passes;
 mod prompts;
 mod repeats;
 mod reports;
+mod rewind;
 mod turns;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::engine::{AttachReason, Block, CloseReason, SessionConfig};
+use crate::record::Kind;
 use crate::record::metadata::MetadataChange;
-use crate::record::{Kind, RewindTarget};
 use crate::store::Sync;
 
 use super::effect::{Batch, Effect, Notification, Work};
@@ -474,29 +475,6 @@ impl<R> Machine<R> {
         };
         batch.push(Effect::Answer(reply, Ok(done)));
         batch
-    }
-
-    /// Lets the conversation go on from an earlier place, unless a turn runs.
-    fn rewind(&mut self, reply: R, target: RewindTarget, client: Option<String>) -> Batch<R> {
-        if !self.lifecycle.is_open() {
-            return vec![Effect::Check, Effect::Answer(reply, Err(Refusal::NotOpen))];
-        }
-        if self.has_prompts() || !self.phase().is_idle() {
-            return vec![Effect::Answer(
-                reply,
-                Err(Refusal::PromptInProgress { client: None }),
-            )];
-        }
-        self.purpose = Purpose::Log;
-        let done = match &target {
-            RewindTarget::Behind(id) => Done::RewoundTo(id.clone()),
-            _ => Done::Rewound,
-        };
-        vec![
-            Effect::Claim,
-            Effect::Rewind { target, client },
-            Effect::Answer(reply, Ok(done)),
-        ]
     }
 
     /// Reports the session's state without touching it.
