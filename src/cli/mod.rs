@@ -1,6 +1,6 @@
 //! The command line: one file for each subcommand.
 
-mod agents;
+mod agent_command;
 mod choose;
 mod completions;
 mod demo;
@@ -340,8 +340,8 @@ fn explain_wrap(error: &mut clap::Error, arguments: &[OsString]) {
         .skip_while(|argument| *argument != "wrap")
         .skip_while(|argument| *argument != word.as_str());
     let command: Vec<_> = behind.cloned().collect();
-    let tip = if let Some(meant) = agents::meant(&command) {
-        format!("{}: {meant}", agents::no_agent(&format!("`{word}`")))
+    let tip = if let Some(meant) = agent_command::meant(&command) {
+        format!("{}: {meant}", agent_command::no_agent(&format!("`{word}`")))
     } else {
         let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
         let words = printable(&words.join(" "));

@@ -21,7 +21,7 @@ use rejoin::session::Refusal;
 use rejoin::session::link::message::{self as link, ATTACH, Attach, PASS, PROTOCOL, Passed, text};
 use rejoin::store::{Holder, Store, StoreError};
 use rejoin::sys::socket::{Closer, Stream};
-use rejoin::sys::{SessionId, boot};
+use rejoin::sys::{SessionId, processes};
 use rejoin::transport::message::request_line;
 
 use super::exit::{Failure, IN_USE, OUT_OF_REACH};
@@ -229,7 +229,7 @@ pub(super) fn end(
     if !is_still() {
         return Ok(());
     }
-    boot::end(pid, started, TERMINATES).map_err(|error| failed(&error.to_string()))
+    processes::end(pid, started, TERMINATES).map_err(|error| failed(&error.to_string()))
 }
 
 /// The process that has a session cannot be asked to stop it.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 
-use crate::cli::agents::installed;
+use crate::cli::agent_command::installed;
 use crate::cli::exit::Failure;
 use crate::cli::term::{Look, busy};
 use rejoin::engine::agent::{Introduced, Program, probe};

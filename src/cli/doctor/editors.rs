@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::agents;
-use crate::cli::agents::started_by;
+use crate::cli::agent_command;
+use crate::cli::agent_command::started_by;
 use crate::cli::programs::{InterpreterFolder, on_path};
 use crate::cli::setup::{
     AgentCommand, AgentEntry, Document, Editor, EditorFolders, SettingsFile, has_twin,
@@ -194,7 +194,11 @@ fn programs(editor: Editor, entry: AgentEntry<'_>, folders: &EditorFolders) -> O
     }
     if let Some(instead) = command.instead() {
         let program = command.agent().next().unwrap_or_default();
-        return Some(Finding::error(check, agents::no_agent(program), instead));
+        return Some(Finding::error(
+            check,
+            agent_command::no_agent(program),
+            instead,
+        ));
     }
     None
 }

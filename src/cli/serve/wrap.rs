@@ -11,7 +11,7 @@ use rejoin::transport::stdio;
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
 use crate::cli::term::{note, stdin_is_terminal};
-use crate::cli::{agents, serve};
+use crate::cli::{agent_command, serve};
 
 use super::options;
 
@@ -35,8 +35,8 @@ pub(in crate::cli) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     let agent = AgentNames::program(&args.command);
     // A user who names the agent knows it.
     let checked = args.name.is_none();
-    if let Some(meant) = agents::meant(&args.command).filter(|_| checked) {
-        let failure = Failure::usage(agents::no_agent(&format!("`{given}`")));
+    if let Some(meant) = agent_command::meant(&args.command).filter(|_| checked) {
+        let failure = Failure::usage(agent_command::no_agent(&format!("`{given}`")));
         let unless = format!("if this one is, name it with `--name {agent}`");
         return Err(failure.hint(format!("{meant}; {unless}")));
     }
@@ -58,7 +58,7 @@ pub(in crate::cli) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     let engine = Arc::new(engine);
     let input = stdio::input().map_err(Failure::cannot_start)?;
     let path = args.agent.path()?;
-    let Some((why, hint)) = agents::cannot_start(&args.command[0], path) else {
+    let Some((why, hint)) = agent_command::cannot_start(&args.command[0], path) else {
         return serve::on(global, &args.agent.serve, true, engine, input);
     };
     if stdin_is_terminal() {

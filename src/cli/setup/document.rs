@@ -10,7 +10,7 @@ use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
 use super::wrapping::PATH;
-use crate::cli::agents;
+use crate::cli::agent_command;
 use rejoin::engine::agent::AgentNames;
 use rejoin::json;
 
@@ -450,7 +450,7 @@ impl<'d> AgentCommand<'d> {
         if (0..behind).any(is_name) {
             return None;
         }
-        agents::meant(&self.words())
+        agent_command::meant(&self.words())
     }
 
     /// Whether the arguments of rejoin name a folder to search for programs.

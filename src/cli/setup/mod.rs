@@ -20,7 +20,7 @@ use rejoin::protocol::v2::patch::patch;
 use rejoin::store::place;
 use rejoin::sys::program::is_program;
 
-use super::agents::{command_of, with_npx};
+use super::agent_command::{command_of, with_npx};
 use super::exit::Failure;
 use super::global::Global;
 use super::programs::{InterpreterFolder, Rejoin, on_path};

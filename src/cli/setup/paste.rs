@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::cli::agents::installed;
+use crate::cli::agent_command::installed;
 use crate::cli::programs::InterpreterFolder;
 use rejoin::engine::known::KnownAgent;
 use rejoin::json;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::engine::Engine;
 use crate::engine::upstream::Patience;
 use crate::store::{Host, Hosting, Store, StoreError};
-use crate::sys::boot::own_start;
+use crate::sys::processes::own_start;
 use crate::sys::{Sys, blocking};
 
 use super::listen::accept;

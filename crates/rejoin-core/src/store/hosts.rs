@@ -34,7 +34,7 @@ pub struct Host {
     pub command: Vec<String>,
     /// When it began.
     pub since: String,
-    /// When it began, in the system's terms; see [`start_of`](crate::sys::boot::start_of).
+    /// When it began, in the system's terms; see [`start_of`](crate::sys::processes::start_of).
     #[serde(default)]
     pub started: Option<NonZeroU64>,
 }

@@ -1,6 +1,6 @@
 //! The parts of the machine that the program uses, passed as arguments: clock, ids, disk.
 
-pub mod boot;
+pub mod processes;
 pub mod error_chain;
 pub mod clock;
 pub mod descriptors;
@@ -24,13 +24,13 @@ mod zone;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub use boot::{boot_id, has_stdin, is_running, processes_with_stdin};
 pub use clock::{Clock, Timestamp};
 pub use disk::{Changed, Disk, DiskFile, Watch};
 pub use error_chain::with_causes;
 pub use ids::{Ids, SessionId, is_message_id};
 pub use number::grouped;
 pub use parallel::in_parallel;
+pub use processes::{boot_id, has_stdin, is_running, processes_with_stdin};
 pub use socket::Sockets;
 pub use watch::{watch_folders, watch_tree};
 pub use zone::Zone;

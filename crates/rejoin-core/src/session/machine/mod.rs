@@ -11,7 +11,7 @@
 
 mod attach;
 mod client_requests;
-mod failure;
+mod failed_effect;
 mod lifecycle;
 mod passes;
 mod prompts;

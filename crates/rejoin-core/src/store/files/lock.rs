@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::store::medium::{Holder, StoreError};
-use crate::sys::boot::own_start;
+use crate::sys::processes::own_start;
 use crate::sys::{DiskFile, SessionId, lock};
 
 use super::context::StoreFolder;

@@ -22,7 +22,7 @@ pub struct Holder {
     /// The name of the socket on which it can be reached, if it can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket: Option<String>,
-    /// When it began; see [`start_of`](crate::sys::boot::start_of).
+    /// When it began; see [`start_of`](crate::sys::processes::start_of).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<NonZeroU64>,
     /// Whether it is ending and about to release the session.

@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use crate::sys::boot::is_running;
+use crate::sys::processes::is_running;
 
 use super::real::{
     POINTER, SOCKET, connect, is_short, pointed, remove as remove_file, remove_own_folder,

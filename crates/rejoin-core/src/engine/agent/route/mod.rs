@@ -6,7 +6,7 @@ mod replayed_words;
 pub(super) mod settings;
 mod subagents;
 mod terminals;
-pub(super) mod titles;
+pub(super) mod hidden_briefing;
 mod work;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -29,9 +29,9 @@ pub(super) use work::{SentTurn, StateReport};
 
 use super::ids::IdNormalizer;
 use super::parse::Payload;
+use hidden_briefing::{AgentTitles, Briefed};
 use settings::AgentSettings;
 use terminals::AgentTerminals;
-use titles::{AgentTitles, Briefed};
 use work::AgentWork;
 
 /// How long an agent is silent before its replay counts as complete.

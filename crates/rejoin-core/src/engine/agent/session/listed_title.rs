@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::live::LiveSession;
-use crate::engine::agent::route::titles::AgentTitles;
+use crate::engine::agent::route::hidden_briefing::AgentTitles;
 use crate::engine::agent::wire::list;
 use crate::engine::{Block, History, Prompt};
 use crate::record::Kind;

@@ -9,7 +9,7 @@ use crate::json::{text_member, with_members, with_strings};
 use crate::sys::lock;
 
 use super::routes::AgentRoutes;
-use crate::engine::agent::route::titles::Briefed;
+use crate::engine::agent::route::hidden_briefing::Briefed;
 
 /// The name of a member that names a session.
 const SESSION_ID: &str = "sessionId";

@@ -13,7 +13,7 @@ use crate::protocol::method;
 use crate::sys::Timestamp;
 
 use super::connection::AgentConnection;
-use crate::engine::agent::route::titles;
+use crate::engine::agent::route::hidden_briefing;
 
 /// How long the search for an entry may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -40,7 +40,7 @@ pub(in crate::engine::agent) async fn page(
     if let Some(mut parts) = json::member_elements(page.as_bytes(), 0, "sessions") {
         while let Some(at) = parts.element() {
             let entry = page.get(at).map(str::to_owned);
-            sessions.extend(entry.map(titles::listed));
+            sessions.extend(entry.map(hidden_briefing::listed));
         }
     }
     Ok(Foreign {
