@@ -518,8 +518,12 @@ impl Agent {
         let memory = self.memory();
         let sessions = memory.sessions.iter();
         let sessions = sessions.filter(|(_, s)| params.cwd.is_empty() || s.cwd == params.cwd);
-        let from = params.cursor.as_deref().and_then(|at| at.parse().ok());
-        let from: usize = from.unwrap_or_default();
+        // An empty string is a cursor like any other: the one of the second page.
+        let from = match params.cursor.as_deref() {
+            None => 0,
+            Some("") => self.options.page,
+            Some(at) => at.parse().unwrap_or_default(),
+        };
         let to = from + self.options.page;
         let more = memory.sessions.len() > to;
         let page: Vec<_> = sessions
@@ -537,7 +541,8 @@ impl Agent {
             })
             .collect();
         let next = if more {
-            format!(r#","nextCursor":"{to}""#)
+            let next = if from == 0 { String::new() } else { to.to_string() };
+            format!(r#","nextCursor":"{next}""#)
         } else {
             String::new()
         };
