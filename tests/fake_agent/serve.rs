@@ -541,7 +541,11 @@ impl Agent {
             })
             .collect();
         let next = if more {
-            let next = if from == 0 { String::new() } else { to.to_string() };
+            let next = if from == 0 {
+                String::new()
+            } else {
+                to.to_string()
+            };
             format!(r#","nextCursor":"{next}""#)
         } else {
             String::new()

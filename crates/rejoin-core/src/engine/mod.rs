@@ -31,7 +31,7 @@ pub use client::ClientCapabilities;
 pub use clients::{Caller, Clients};
 pub use error::EngineError;
 pub use history::{History, HistoryError};
-pub use outlet::{Block, Cancel, EngineEvent, EventFilter, Outlet, Question};
+pub use outlet::{Block, Cancel, EngineEvent, EventFilter, Outlet, Question, SpareTexts};
 pub use prompt::{Prompt, PromptEnd, StopReason};
 pub use upstream::{AgentListQuery, Foreign, InitializeOutcome, Introduction, Patience, Upstream};
 

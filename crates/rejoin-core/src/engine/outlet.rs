@@ -2,17 +2,18 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::record::Kind;
+use crate::sys::lock;
 use crate::transport::Outcome;
 
 /// How many blocks may wait to be logged. Few, so that an engine that is faster than log and client
 /// waits and does not fill memory.
-const WAITING: usize = 8;
+const WAITING: usize = 4;
 
 /// Where an engine sends its events.
 #[derive(Clone, Debug)]
@@ -58,10 +59,64 @@ pub enum EngineEvent {
 }
 
 /// The payloads of records that are appended together.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Block {
     text: String,
     parts: Vec<BlockPart>,
+    /// Where the memory of the text goes.
+    spare: Option<SpareTexts>,
+}
+
+/// The memory of texts of blocks that were handled, for the next ones: some allocators map as much anew
+/// each time. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct SpareTexts(Arc<Mutex<Vec<String>>>);
+
+impl PartialEq for Block {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text && self.parts == other.parts
+    }
+}
+
+impl Eq for Block {}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if let Some(spare) = self.spare.take() {
+            spare.keep(std::mem::take(&mut self.text));
+        }
+    }
+}
+
+impl SpareTexts {
+    /// How many are kept.
+    const KEPT: usize = 2;
+    /// The memory of a shorter one is freed, in bytes.
+    const SHORTEST: usize = 16 * 1024;
+    /// The memory of a longer one is freed, in bytes.
+    const LONGEST: usize = 128 * 1024;
+
+    /// An empty block with room for so many bytes of so many payloads.
+    pub fn block(&self, bytes: usize, payloads: usize) -> Block {
+        let kept = (bytes >= Self::SHORTEST).then(|| lock(&self.0).pop());
+        let mut text = kept.flatten().unwrap_or_default();
+        text.reserve(bytes);
+        Block {
+            text,
+            parts: Vec::with_capacity(payloads),
+            spare: Some(self.clone()),
+        }
+    }
+
+    fn keep(&self, mut text: String) {
+        if (Self::SHORTEST..=Self::LONGEST).contains(&text.capacity()) {
+            text.clear();
+            let mut kept = lock(&self.0);
+            if kept.len() < Self::KEPT {
+                kept.push(text);
+            }
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +145,7 @@ impl Block {
                 continues: false,
                 end,
             }],
+            spare: None,
         }
     }
 
@@ -100,14 +156,6 @@ impl Block {
             block.push(kind, &payload);
         }
         block
-    }
-
-    /// An empty block with room for so many bytes of so many payloads.
-    pub fn with_capacity(bytes: usize, payloads: usize) -> Self {
-        Self {
-            text: String::with_capacity(bytes),
-            parts: Vec::with_capacity(payloads),
-        }
     }
 
     /// Adds a payload: JSON text without line breaks.
@@ -368,5 +416,33 @@ impl Cancel {
     /// neither is.
     pub async fn request_cancelled(&self) {
         self.request.cancelled().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_a_block_is_used_again_and_its_text_is_not() {
+        let spare = SpareTexts::default();
+        let mut block = spare.block(SpareTexts::SHORTEST, 1);
+        block.push(Kind::Update, "{}");
+        let at = block.text.as_ptr();
+        drop(block);
+        let again = spare.block(SpareTexts::SHORTEST, 1);
+        assert_eq!((again.text.as_ptr(), again.bytes()), (at, 0));
+        assert!(again.is_empty());
+
+        let short = spare.block(1, 1);
+        assert!(short.text.capacity() < SpareTexts::SHORTEST);
+        let many: Vec<_> = (0..4)
+            .map(|_| spare.block(SpareTexts::SHORTEST, 1))
+            .collect();
+        drop(many);
+        assert_eq!(lock(&spare.0).len(), SpareTexts::KEPT);
+        drop((again, short, spare.block(SpareTexts::LONGEST * 2, 1)));
+        let longest = lock(&spare.0).iter().map(String::capacity).max();
+        assert!(longest.is_some_and(|longest| longest <= SpareTexts::LONGEST));
     }
 }

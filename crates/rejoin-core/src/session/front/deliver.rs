@@ -17,6 +17,9 @@ use crate::store::{Sync, TURN_INTERRUPTED};
 use super::follow::Followed;
 use super::{Front, Outgoing, ShownPrompt};
 
+/// How long the lines of one or two session cursors are, in bytes.
+const CURSOR_LINES: usize = 512;
+
 /// A front at work, with what it has to know of the session.
 pub(in crate::session) struct Delivery<'a> {
     pub(in crate::session) front: &'a mut Front,
@@ -108,7 +111,7 @@ impl Delivery<'_> {
         };
         if is_level && !self.front.held.is_answering {
             let screen = &mut self.front.screen;
-            let mut lines = Vec::with_capacity(512);
+            let mut lines = Vec::with_capacity(CURSOR_LINES);
             cursors.lines(&screen.client_id, screen.cursors_sent..until, &mut lines);
             screen.put(&lines, None).await;
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use crate::engine::{Block, Caller, EngineEvent, Question};
+use crate::engine::{Block, Caller, EngineEvent, Question, SpareTexts};
 use crate::json::{text_member, with_members};
 use crate::protocol::error::{INTERNAL_ERROR, error_json};
 use crate::protocol::method;
@@ -24,7 +24,7 @@ use crate::engine::agent::parse::{
 use crate::engine::agent::route::SessionRoute;
 
 /// How much is read at once, in bytes.
-const BLOCK: usize = 256 * 1024;
+const BLOCK: usize = 128 * 1024;
 
 /// The longest line that is accepted, in bytes. No client accepts longer ones.
 const LINE_LIMIT: usize = 64 * 1024 * 1024;
@@ -45,6 +45,7 @@ struct Intake {
     reader: MessageReader,
     /// Updates that are passed on together, and the session that they belong to.
     block: Block,
+    spare: SpareTexts,
     route: Option<Recipient>,
     invalid_lines: u32,
 }
@@ -65,6 +66,7 @@ pub(in crate::engine::agent) fn run(connection: Arc<AgentConnection>, input: imp
         connection,
         reader: MessageReader::default(),
         block: Block::default(),
+        spare: SpareTexts::default(),
         route: None,
         invalid_lines: 0,
     };
@@ -273,7 +275,9 @@ impl Intake {
         };
         if !self.block.is_empty() {
             // The next is often of this size.
-            let next = Block::with_capacity(self.block.bytes().min(MAX_ROOM), self.block.len());
+            let next = self
+                .spare
+                .block(self.block.bytes().min(MAX_ROOM), self.block.len());
             let block = std::mem::replace(&mut self.block, next);
             // Sending fails if the session was closed.
             recipient
