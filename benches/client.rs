@@ -54,7 +54,7 @@ impl Client {
     }
 
     fn start_with(store: &Path, options: &[&str], initialize: &str) -> Result<Self> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rejoin"));
+        let mut command = Command::new(crate::machine::program());
         command.arg("serve").arg("--store").arg(store).args(options);
         let mut client = Self::of(command)?;
         client.write(initialize)?;

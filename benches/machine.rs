@@ -1,6 +1,13 @@
-//! Tells what kind of machine the figures are from, without naming it.
+//! The program that is measured, and what kind of machine the figures are from, without its name.
 
 use std::fs;
+use std::path::PathBuf;
+
+/// The program that is measured: the one that `cargo bench` has built, or that of a release.
+pub(crate) fn program() -> PathBuf {
+    let named = std::env::var_os("REJOIN_BENCH_PROGRAM");
+    named.map_or_else(|| env!("CARGO_BIN_EXE_rejoin").into(), PathBuf::from)
+}
 
 /// One line: processor, cores, kernel, load.
 pub(crate) fn describe() -> String {

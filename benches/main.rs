@@ -71,7 +71,8 @@ usage: cargo bench -- [NAME…] [--rounds N] [--memory-mb N] [--sessions N]
   --memory-mb N  the size of the log in `memory`; 256 by default, the promise is about 1024
   --sessions N   the size of the large store in `list`, `load` and `subscription`,
                  a tenth of the sessions in `postgres`, and ten times
-                 the conversations in `sources`; 100000 by default";
+                 the conversations in `sources`; 100000 by default
+The environment variable REJOIN_BENCH_PROGRAM names another program to measure, such as that of a release.";
 
 /// How to measure.
 #[derive(Clone, Copy, Debug)]

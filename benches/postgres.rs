@@ -224,7 +224,7 @@ fn stream(cluster: &Cluster, settings: &Settings, report: &mut Report) -> Result
     let (place, behind) = cluster.through(delayed(cluster.port)?);
     store(&place, Durability::Turn)?;
     let wrapped = || {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rejoin"));
+        let mut command = Command::new(crate::machine::program());
         command.arg("wrap").arg("--store").arg(&behind);
         command.arg("--").arg(&agent);
         wrap::initialized(command)

@@ -43,7 +43,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<()> {
 }
 
 fn export(filled: &Filled, id: &SessionId, options: &[&str]) -> Result<Duration> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rejoin"));
+    let mut command = Command::new(crate::machine::program());
     command.arg("--store").arg(filled.path());
     command.args(["export", id.as_str(), "--format", "json", "--output"]);
     command.arg(filled.beside("export.json")).args(options);

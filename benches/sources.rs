@@ -68,7 +68,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<()> {
 }
 
 fn client(store: &Path, home: &Path, sources: &str) -> Result<Client> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rejoin"));
+    let mut command = Command::new(crate::machine::program());
     command.arg("serve").arg("--store").arg(store);
     command.args(["--sources", sources]).env("HOME", home);
     for name in rejoin::sources::ToolFolders::names() {

@@ -95,7 +95,7 @@ pub(crate) fn agent() -> Result<PathBuf> {
 
 /// A client of ours, which wraps the agent.
 pub(crate) fn wrapped(filled: &Filled, agent: &Path, options: &[&str]) -> Result<Client> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rejoin"));
+    let mut command = Command::new(crate::machine::program());
     command.arg("wrap").arg("--store").arg(filled.path());
     command.args(options).arg("--").arg(agent);
     initialized(command)
@@ -119,7 +119,7 @@ fn wrapped_with_ids(filled: &Filled, agent: &Path) -> Result<Client> {
 }
 
 fn wrap_of(filled: &Filled, agent: &Path, kind: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rejoin"));
+    let mut command = Command::new(crate::machine::program());
     command.arg("wrap").arg("--store").arg(filled.path());
     command.args(["--durability", "os", "--"]);
     command.arg(agent).arg(kind);

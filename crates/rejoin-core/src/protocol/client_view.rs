@@ -10,6 +10,7 @@ use super::ProtocolVersion;
 use super::error::METHOD_NOT_FOUND;
 use super::method::{
     REQUEST_PERMISSION, SESSION_OPTIONS, SESSION_SET_CONFIG_OPTION, SESSION_SET_MODE,
+    is_of_client_machine,
 };
 use super::v2::{self, V2View};
 
@@ -189,12 +190,11 @@ impl ClientView {
     /// Converts the parameters of a request of the engine. Fails with a response in the client's
     /// place if its version does not have the method.
     pub fn request<'a>(&self, method: &str, params: &'a str) -> Result<Cow<'a, str>, String> {
-        let removed = method.starts_with("fs/") || method.starts_with("terminal/");
         match self.version() {
             ProtocolVersion::V2 if method == REQUEST_PERMISSION => {
                 Ok(v2::permission(params).into())
             }
-            ProtocolVersion::V2 if removed => {
+            ProtocolVersion::V2 if is_of_client_machine(method) => {
                 let message = format!("Method not found: {method}");
                 Err(json!({ "code": METHOD_NOT_FOUND, "message": message }).to_string())
             }

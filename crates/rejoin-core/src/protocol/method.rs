@@ -111,6 +111,12 @@ pub const TERMINAL_KILL: &str = "terminal/kill";
 /// Frees a terminal.
 pub const TERMINAL_RELEASE: &str = "terminal/release";
 
+/// Whether a request by this name is about files or terminals, which are those of the client's machine:
+/// only the client that has sent the prompt can serve it, and version 2 has none of them.
+pub fn is_of_client_machine(method: &str) -> bool {
+    method.starts_with("fs/") || method.starts_with("terminal/")
+}
+
 /// Methods that answer for a session that is not found with the protocol's code for any resource.
 pub const NOT_FOUND_AS_RESOURCE: [&str; 10] = [
     SESSION_ARCHIVE,

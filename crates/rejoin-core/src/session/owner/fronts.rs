@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::engine::ClientCapabilities;
 use crate::json::{self, with_string};
 use crate::protocol::meta::CLIENT;
+use crate::protocol::method::is_of_client_machine;
 use crate::record::header::Header;
 use crate::session::Client;
 use crate::session::link::feed::{Admission, Asks, FrontEnd, FrontEvents};
@@ -69,12 +70,6 @@ impl Target {
         let abilities = self.abilities.as_ref();
         abilities.is_none_or(|abilities| abilities.can_show(method, params))
     }
-}
-
-/// Whether only the client that has sent the prompt can serve a request by this name: paths and
-/// terminals are those of its machine.
-pub(super) fn is_private(method: &str) -> bool {
-    method.starts_with("fs/") || method.starts_with("terminal/")
 }
 
 /// The client of a front in another task.
@@ -265,7 +260,7 @@ impl Fronts {
         message_id: Option<&str>,
         looks_on: bool,
     ) -> Vec<Target> {
-        if is_private(method) {
+        if is_of_client_machine(method) {
             self.prompter(message_id, looks_on).into_iter().collect()
         } else {
             self.everyone(looks_on)

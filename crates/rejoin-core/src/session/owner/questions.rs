@@ -15,14 +15,14 @@ use crate::json;
 use crate::protocol::error::{
     CLIENT_TIMEOUT, INTERNAL_ERROR, METHOD_NOT_FOUND, error_data, error_json,
 };
-use crate::protocol::method;
+use crate::protocol::method::{self, is_of_client_machine};
 use crate::session::link::feed::{ClientQuestion, SentQuestion};
 use crate::session::machine::withdrawn_outcome;
 use crate::session::reply::Reply;
 use crate::session::request::{ClientRequest, ClientResponse};
 use crate::transport::Outcome;
 
-use super::fronts::{Target, is_private, named};
+use super::fronts::{Target, named};
 
 /// The result of a task that works for the owner.
 pub(in crate::session) enum OwnerEvent {
@@ -123,7 +123,7 @@ impl OpenQuestions {
         results: mpsc::UnboundedSender<OwnerEvent>,
     ) -> Option<ClientQuestion> {
         let engine = self.waiting.remove(&request.id)?;
-        let is_private = is_private(&request.method);
+        let is_private = is_of_client_machine(&request.method);
         let mut targets = recipients.targets;
         let are_there = !targets.is_empty();
         targets.retain(|target| is_private || target.can_show(&request.method, &request.params));
@@ -206,7 +206,7 @@ impl Asking {
     /// question for the front of the owner's own task.
     fn send(&mut self, target: Target) -> Option<ClientQuestion> {
         let (method, params) = (&self.request.method, &self.request.params);
-        if !is_private(method) && !target.can_show(method, params) {
+        if !is_of_client_machine(method) && !target.can_show(method, params) {
             return None;
         }
         let params = if target.asks.is_own() {
@@ -350,15 +350,7 @@ fn client_gone(method: &str) -> String {
 /// How long the client may take for a request by this name. Files and terminals are the work of
 /// programs. A person may take as long as it takes to decide, and so may a command.
 fn time_limit(method: &str, timeout: Option<Duration>) -> Option<Duration> {
-    let limited = [
-        method::READ_TEXT_FILE,
-        method::WRITE_TEXT_FILE,
-        method::TERMINAL_CREATE,
-        method::TERMINAL_OUTPUT,
-        method::TERMINAL_RELEASE,
-        method::TERMINAL_KILL,
-    ];
-    timeout.filter(|_| limited.contains(&method) || method.starts_with("fs/"))
+    timeout.filter(|_| is_of_client_machine(method) && method != method::TERMINAL_WAIT_FOR_EXIT)
 }
 
 /// Resolves with a limit when it has passed; never without a limit.
