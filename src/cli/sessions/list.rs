@@ -302,10 +302,9 @@ fn line_with_tool(session: &Listed) -> String {
 pub(super) fn line(session: &Listed) -> String {
     let summary = &session.summary;
     let title = summary.title.as_deref().unwrap_or(UNTITLED);
-    let prompts = match (summary.prompts, &summary.tool) {
-        // The prompts were not counted yet.
-        (0, Some(_)) => "-".to_owned(),
-        (prompts, _) => count(prompts as usize, "prompt"),
+    let prompts = match summary.counted_prompts() {
+        None => "-".to_owned(),
+        Some(prompts) => count(prompts as usize, "prompt"),
     };
     format!(
         "{}  {}  {prompts:>12}  {}  {}",
@@ -342,8 +341,8 @@ pub(in crate::cli) fn as_json(session: &Listed) -> Value {
         "updatedAt": summary.updated_at,
         "source": summary.source,
         "agentSessions": summary.agent_sessions().iter().map(AgentSessionId::as_json).collect::<Value>(),
-        "prompts": summary.prompts,
-        "bytes": summary.scanned,
+        "prompts": summary.counted_prompts(),
+        "bytes": summary.tool.is_none().then_some(summary.scanned),
     });
     if let Some(branch) = &session.tool_branch {
         object[TOOL_BRANCH] = json!(branch);

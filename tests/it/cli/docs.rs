@@ -34,7 +34,9 @@ A length of time is written as `30s`, `12h` or `90d`.
 On a terminal, lists are tables that fit its width (or that of `COLUMNS`), with local times and \
 colours (`NO_COLOR` and `CLICOLOR_FORCE` decide about these). For programs, `list` prints a line \
 for each session instead: ID, time in UTC, number of prompts, folder and title, with two spaces or \
-more between them, and with `--sources` the tool before all; `--json` has everything.
+more between them, and with `--sources` the tool before all; `--json` has everything. In both, the \
+number of prompts of a conversation that another tool keeps may not be known yet: `-` and `null`. \
+`bytes` is the length of a session's log, and `null` for such a conversation.
 
 ";
 

@@ -58,6 +58,9 @@ fn a_list_says_which_are_pinned_now() {
         .output()
         .unwrap();
     let listed: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    // What was not counted is not known.
+    assert!(listed.iter().all(|session| session["prompts"] != 0));
+    assert!(listed.iter().all(|session| session["bytes"].is_null()));
     let pins = listed.iter().filter(|session| session["pinned"] == true);
     assert_eq!(
         pins.map(|session| session["sessionId"].clone())

@@ -13,13 +13,15 @@ pub fn entry(summary: &Summary, session: &mut Map<String, Value>) {
     session.insert("createdAt".to_owned(), summary.created_at.clone().into());
     session.insert("lastModified".to_owned(), last_used(summary).into());
     session.insert("source".to_owned(), summary.source.clone().into());
-    if summary.tool.is_none() || summary.prompts > 0 {
-        session.insert("messageCount".to_owned(), messages(summary).into());
+    if let Some(messages) = messages(summary) {
+        session.insert("messageCount".to_owned(), messages.into());
     }
 }
 
-/// How many messages a session has, which is how many turns [`page`](super::page) returns. A prompt
-/// and its answer are two, even if the answer is still empty or stays so.
-pub fn messages(summary: &Summary) -> u64 {
-    summary.prompts.saturating_mul(2)
+/// How many messages a session has, if they were counted, which is how many turns
+/// [`page`](super::page) returns. A prompt and its answer are two, even if the answer is still empty
+/// or stays so.
+pub fn messages(summary: &Summary) -> Option<u64> {
+    let prompts = summary.counted_prompts();
+    prompts.map(|prompts| prompts.saturating_mul(2))
 }

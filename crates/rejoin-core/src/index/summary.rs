@@ -90,6 +90,11 @@ impl Summary {
         }
     }
 
+    /// How many prompts it has, if they were counted.
+    pub fn counted_prompts(&self) -> Option<u64> {
+        (self.tool.is_none() || self.prompts > 0).then_some(self.prompts)
+    }
+
     /// Applies the next record of the log.
     pub fn apply_record(&mut self, record: &Record<'_>) {
         if let Some(info) = snapshot_of(record.kind, record.payload) {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::history::entry::messages;
 use crate::history::last_used;
-use crate::index::{Listed, Summary};
+use crate::index::Listed;
 
 /// The most sessions of a page.
 pub(super) const MOST: usize = 100;
@@ -20,17 +20,13 @@ fn id(listed: &Listed) -> String {
     known_as.unwrap_or_else(|| listed.id.to_string())
 }
 
-/// How many messages a session has, if they were counted.
-fn counted(summary: &Summary) -> Option<u64> {
-    (summary.tool.is_none() || summary.prompts > 0).then(|| messages(summary))
-}
-
 /// A session on two lines.
 pub(super) fn lines(listed: &Listed) -> String {
     let summary = &listed.summary;
     let title = summary.title.as_deref().unwrap_or("(no text)");
     let when = last_used(summary).get(..16).unwrap_or_default();
-    let messages = counted(summary).map_or_else(String::new, |count| format!(", {count} messages"));
+    let messages =
+        messages(summary).map_or_else(String::new, |count| format!(", {count} messages"));
     format!(
         "{title}\n  session {}{messages}, with {}, last used {}, in {}\n",
         id(listed),
@@ -48,7 +44,7 @@ pub(super) fn object(listed: &Listed) -> Value {
         "title": summary.title,
         "folder": summary.cwd,
         "agent": summary.source,
-        "messages": counted(summary),
+        "messages": messages(summary),
         "createdAt": summary.created_at,
         "lastUsedAt": last_used(summary),
     })

@@ -201,7 +201,9 @@ impl SessionReading<'_> {
                 session.insert("title".to_owned(), title.clone().into());
             }
             entry(&summary, &mut session);
-            session.insert("total".to_owned(), messages(&summary).into());
+            if let Some(messages) = messages(&summary) {
+                session.insert("total".to_owned(), messages.into());
+            }
         }
         if let Some(branch) = catalog.and_then(|catalog| catalog.tool_branch(self.id)) {
             session.insert(TOOL_BRANCH.to_owned(), json!(branch));
