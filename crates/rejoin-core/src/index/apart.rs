@@ -1,7 +1,8 @@
 //! Distinguishes sessions with the same title in the same folder.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use crate::record::title::visible_words;
 use crate::sys::SessionId;
 use crate::text::shortened;
 
@@ -13,6 +14,9 @@ const TITLE: usize = 28;
 
 /// How many characters are shown of the words that distinguish it.
 const WORDS: usize = 46;
+
+/// How many sessions with the same title in the same folder are distinguished.
+pub(super) const MOST_NAMESAKES: usize = 10_000;
 
 /// A session with a title that others in its folder may have, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,11 +48,14 @@ pub(super) fn distinguish<'a>(
     }
     let namesakes = backend.namesakes(&keys, since)?;
     for (((_, title), sessions), namesakes) in titled.into_iter().zip(namesakes) {
-        let titles = titles(&title, &namesakes);
-        let titles: BTreeMap<_, _> = namesakes.iter().map(|one| &one.id).zip(titles).collect();
-        for listed in sessions {
-            if let Some(title) = titles.get(&listed.id) {
-                listed.summary.title = Some(title.clone());
+        let mut listed: HashMap<_, _> = sessions
+            .into_iter()
+            .map(|listed| (listed.id.clone(), listed))
+            .collect();
+        for (namesake, title) in namesakes.iter().zip(titles(&title, &namesakes)) {
+            if let Some(listed) = listed.get_mut(&namesake.id) {
+                // What is kept of the words is not trusted.
+                listed.summary.title = Some(visible_words(title.chars()));
             }
         }
     }
@@ -91,9 +98,9 @@ fn titles(title: &str, namesakes: &[Namesake]) -> Vec<String> {
 /// The rest of these words from the first one on that no other text has in its place.
 fn difference<'a>(words: &'a str, others: &BTreeSet<&str>) -> &'a str {
     let common = |other: &&str| {
-        let pairs = words.char_indices().zip(other.chars());
-        let equal = pairs.take_while(|((_, a), b)| a == b);
-        equal.last().map_or(0, |((at, a), _)| at + a.len_utf8())
+        let pairs = words.bytes().zip(other.bytes());
+        let equal = pairs.take_while(|(a, b)| a == b).count();
+        words.floor_char_boundary(equal)
     };
     // The text with the longest common beginning is next to it.
     let neighbours = [

@@ -51,7 +51,8 @@ pub use observe::ObservedSession;
 pub use search::{Search, Term};
 pub use sqlite::database::DatabaseError;
 pub use sqlite::tool_files::{
-    ConversationFile, Edition, FileOfTool, KeptText, Pins, ReadFile, ToolFiles, ToolTexts,
+    ConversationFile, Edition, FileOfTool, KeptText, Pins, ReadFile, ReportedFile, ToolFiles,
+    ToolTexts,
 };
 pub use summary::Summary;
 pub use tokens::Tokens;

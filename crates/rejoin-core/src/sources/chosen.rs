@@ -96,7 +96,7 @@ impl ChosenFiles {
 
 /// When something was said last in the conversation in a file.
 fn ends(source: &Source, found: &FoundConversation) -> Option<String> {
-    let read = source.read_if_small(found);
+    let read = source.read_if_small(found, &mut Vec::new());
     let read = read.or_else(|_| source.glance(found)).ok()?;
     summary(source, found, &read, Path::new("/"))?.updated_at
 }

@@ -237,7 +237,10 @@ impl ToolFileOnDisk {
     }
 
     fn whole(&self) -> Read {
-        let glance = self.source.read_if_small(&self.found).unwrap();
+        let glance = self
+            .source
+            .read_if_small(&self.found, &mut Vec::new())
+            .unwrap();
         assert!(session_id(self.source.agent, &glance.conversation).is_some());
         let summary = self.summary(&glance).unwrap();
         Read {

@@ -156,7 +156,7 @@ impl LiveSources {
     pub fn count_some(&self, catalog: &Catalog) -> Result<bool, ListError> {
         let files = catalog.tool_files().uncounted(LARGEST, COUNTED)?;
         let any = !files.is_empty();
-        let mut batch = Vec::new();
+        let (mut batch, mut buffer) = (Vec::new(), Vec::new());
         let mut len = 0;
         for (tool, file, is_known) in files {
             let Some(source) = self.source(&tool) else {
@@ -171,7 +171,10 @@ impl LiveSources {
             let grown =
                 kept.and_then(|(so_far, kept)| self.as_grown(source, &found, &file, so_far, &kept));
             let read = grown.or_else(|| {
-                let read = source.read_if_small(&found);
+                let read = source.read_if_small(&found, &mut buffer);
+                if buffer.capacity() > LARGEST_BUFFER {
+                    buffer = Vec::new();
+                }
                 self.as_read(source, &found, &file, read, true)
             });
             let Some(read) = read else {

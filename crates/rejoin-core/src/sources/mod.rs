@@ -408,20 +408,21 @@ impl FolderSearch<'_> {
             Err(error) => return self.search.errors.push((folder, error)),
         };
         for entry in entries {
-            let (path, looked_at) = match entry {
-                Ok(entry) => (entry.path(), self.look_at(inside, &entry, depth)),
-                Err(error) => (folder.clone(), Err(error)),
+            let (path, error) = match entry {
+                Ok(entry) => match self.look_at(inside, &entry, depth) {
+                    Ok(()) => continue,
+                    Err(error) => (entry.path(), error),
+                },
+                Err(error) => (folder.clone(), error),
             };
-            if let Err(error) = looked_at
-                && error.kind() != io::ErrorKind::NotFound
-            {
+            if error.kind() != io::ErrorKind::NotFound {
                 self.search.errors.push((path, error));
             }
         }
     }
 
     fn look_at(&mut self, inside: &Path, entry: &DirEntry, depth: usize) -> io::Result<()> {
-        let inside = inside.join(entry.file_name());
+        let inside = joined(inside, entry.file_name());
         // A link to a folder may lead to one above.
         let kind = entry.file_type()?;
         if kind.is_dir() {
@@ -445,7 +446,7 @@ impl FolderSearch<'_> {
         };
         // Reading a pipe would wait, and reading a device never end.
         if file.is_file() {
-            let path = self.root.join(&inside);
+            let path = joined(self.root, &inside);
             let modified = last_change(file.modified()?, (self.reader.state)(&path));
             self.search.found.push(FoundConversation {
                 root: self.root.to_owned(),
@@ -457,4 +458,13 @@ impl FolderSearch<'_> {
         }
         Ok(())
     }
+}
+
+/// A path in a folder, made at once in the memory that it needs: lists do this for each file.
+fn joined(folder: &Path, inside: impl AsRef<Path>) -> PathBuf {
+    let inside = inside.as_ref();
+    let len = folder.as_os_str().len() + 1 + inside.as_os_str().len();
+    let mut path = PathBuf::with_capacity(len);
+    path.extend([folder, inside]);
+    path
 }

@@ -64,19 +64,23 @@ impl Source {
                 }
             }
         }
-        self.read_if_small(found)
+        self.read_if_small(found, &mut Vec::new())
     }
 
-    /// Reads a whole conversation, unless it is so long that it would take much memory.
-    pub(super) fn read_if_small(&self, found: &FoundConversation) -> io::Result<Glance> {
+    /// Reads a whole conversation, unless it is so long that it would take much memory. The file is read
+    /// into `buffer`.
+    pub(super) fn read_if_small(
+        &self,
+        found: &FoundConversation,
+        buffer: &mut Vec<u8>,
+    ) -> io::Result<Glance> {
         if found.size > LARGEST {
             let error = "the conversation is too long to be read for a list";
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, error));
         }
         let (conversation, end) = match &self.reader {
             SourceReader::Files(reader) => {
-                let mut buffer = Vec::new();
-                let bytes = read_into(&found.path, &mut buffer, &mut |_| {})?;
+                let bytes = read_into(&found.path, buffer, &mut |_| {})?;
                 let end = ReadEnd::of(reader, found, bytes);
                 (reader.whole(found, bytes), end)
             }

@@ -129,7 +129,7 @@ impl LiveSources {
         let edition = catalog.tool_files().edition()?;
         let is_settled = seen.settled.as_ref() == Some(&edition);
         seen.settled = None;
-        let (mut changed, mut gone) = (Vec::new(), Vec::new());
+        let mut found = Vec::new();
         for (source, search) in self.sources.iter().zip(searches) {
             let present = search.found.into_iter().filter_map(|found| {
                 let file = as_file(&found)?;
@@ -144,7 +144,12 @@ impl LiveSources {
             if is_settled && search.errors.is_empty() && seen.has_all(source.name, &present) {
                 continue;
             }
-            let compared = compare(catalog.tool_files(), seen, source, present, &search.errors)?;
+            found.push((*source, present, search.errors));
+        }
+        let known = known(catalog.tool_files(), &found)?;
+        let (mut changed, mut gone) = (Vec::new(), Vec::new());
+        for ((source, present, errors), known) in found.into_iter().zip(known) {
+            let compared = compare(catalog.tool_files(), seen, source, present, known, &errors);
             changed.extend(compared.0);
             gone.push((source.name, compared.1));
         }
@@ -230,6 +235,52 @@ impl LiveSources {
     }
 }
 
+/// What the catalog has of the files of a tool.
+struct KnownFiles {
+    /// Of each file that was found, if the catalog has it: whether as it is, and its session.
+    present: Vec<Option<(bool, Option<SessionId>)>>,
+    /// The others, with their sessions.
+    others: Vec<(FileOfTool, Option<SessionId>)>,
+}
+
+/// The files of a tool that were found, and what could not be looked into.
+type FoundFiles = (&'static Source, Vec<Present>, Vec<(PathBuf, Error)>);
+
+/// What the catalog has of the files of each of these tools.
+fn known(files: &ToolFiles, found: &[FoundFiles]) -> Result<Vec<KnownFiles>, ListError> {
+    let nothing = |(_, present, _): &FoundFiles| KnownFiles {
+        present: vec![None; present.len()],
+        others: Vec::new(),
+    };
+    let mut known: Vec<_> = found.iter().map(nothing).collect();
+    if found.is_empty() {
+        return Ok(known);
+    }
+    let names = found.iter().map(|(_, present, _)| {
+        let names = present.iter().zip(0..);
+        let names = names.map(|(one, at)| ((&*one.file.path, &*one.file.part), at));
+        names.collect::<HashMap<_, usize>>()
+    });
+    let names: Vec<_> = names.collect();
+    let tools: Vec<_> = found.iter().map(|(source, ..)| source.name).collect();
+    let looked = files.known(&tools, |file| {
+        let tool = tools.iter().position(|tool| *tool == file.tool)?;
+        let at = names[tool].get(&(file.path, file.part)).copied();
+        let here = at.map(|at| {
+            let now = &found[tool].1[at].file;
+            (at, (now.size, now.changed) == (file.size, file.changed))
+        });
+        Some((tool, here.ok_or_else(|| file.to_file()), file.session))
+    })?;
+    for (tool, here, session) in looked.into_iter().flatten() {
+        match here {
+            Ok((at, is_same)) => known[tool].present[at] = Some((is_same, session)),
+            Err(file) => known[tool].others.push((file, session)),
+        }
+    }
+    Ok(known)
+}
+
 /// Compares the files of a tool with what the catalog has of them, and with what was seen before:
 /// those that the catalog does not have as they are, and those that are gone.
 fn compare(
@@ -237,23 +288,19 @@ fn compare(
     seen: &mut SeenFiles,
     source: &'static Source,
     present: Vec<Present>,
+    known: KnownFiles,
     errors: &[(PathBuf, Error)],
-) -> Result<(Vec<Present>, Vec<FileOfTool>), ListError> {
-    let mut known: HashMap<_, _> = files
-        .known(source.name)?
-        .into_iter()
-        .map(|(file, id)| ((file.path.clone(), file.part.clone()), (file, id)))
-        .collect();
+) -> (Vec<Present>, Vec<FileOfTool>) {
     let mut before = seen.files.remove(source.name).unwrap_or_default();
     let mut now = HashMap::with_capacity(present.len());
     let mut changed = Vec::new();
-    for mut one in present {
+    for (mut one, known) in present.into_iter().zip(known.present) {
         let (name, state) = (one.name(), one.state());
         let was = before.remove(&name);
         let is_new = seen.looked_at.is_some() && was.as_ref().is_none_or(|was| was.state != state);
         let mut id = was.and_then(|was| was.id);
-        match known.remove(&(one.file.path.clone(), one.file.part.clone())) {
-            Some((same, reported)) if same == one.file => {
+        match known {
+            Some((true, reported)) => {
                 // Another process was first.
                 if let Some(reported) = reported.as_ref().filter(|_| is_new) {
                     files.heard_of(reported);
@@ -268,7 +315,11 @@ fn compare(
         now.insert(name, SeenFile { state, id });
     }
     // Another process has reported that these are gone.
-    let known_ids: HashSet<_> = known.values().filter_map(|(_, id)| id.as_ref()).collect();
+    let known_ids: HashSet<_> = known
+        .others
+        .iter()
+        .filter_map(|(_, id)| id.as_ref())
+        .collect();
     let gone = before.values().filter_map(|was| was.id.as_ref());
     gone.filter(|id| !known_ids.contains(id))
         .for_each(|id| files.heard_of(id));
@@ -282,6 +333,6 @@ fn compare(
         let path = Path::new(&file.path);
         errors.iter().any(|(folder, _)| path.starts_with(folder))
     };
-    let known = known.into_values().map(|(file, _)| file);
-    Ok((changed, known.filter(|file| !is_hidden(file)).collect()))
+    let others = known.others.into_iter().map(|(file, _)| file);
+    (changed, others.filter(|file| !is_hidden(file)).collect())
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Mutex;
 
+use uuid::fmt::Hyphenated;
 use uuid::{ContextV7, Uuid, Version};
 
 use super::clock::{Clock, SystemClock, Timestamp};
@@ -20,9 +21,12 @@ impl SessionId {
 
     /// Parses an id. `None` unless `text` is exactly in this format.
     pub fn parse(text: &str) -> Option<Self> {
-        let uuid = Uuid::try_parse(text.strip_prefix(Self::PREFIX)?).ok()?;
-        let id = Self::from_uuid(uuid);
-        (uuid.get_version() == Some(Version::SortRand) && id.0 == text).then_some(id)
+        let digits = text.strip_prefix(Self::PREFIX)?;
+        // Of the forms of a UUID, only the one with hyphens has this length.
+        let is_in_form = digits.len() == Hyphenated::LENGTH
+            && !digits.bytes().any(|byte| byte.is_ascii_uppercase());
+        let uuid = Uuid::try_parse(digits).ok().filter(|_| is_in_form)?;
+        (uuid.get_version() == Some(Version::SortRand)).then(|| Self(text.to_owned()))
     }
 
     /// The id for a version 7 UUID.

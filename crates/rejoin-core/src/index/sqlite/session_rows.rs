@@ -10,7 +10,7 @@ use crate::record::{Activity, OpenTurns};
 use crate::sys::SessionId;
 
 use super::agent_ids;
-use crate::index::apart::Namesake;
+use crate::index::apart::{MOST_NAMESAKES, Namesake};
 use crate::index::backend::{Listed, RowWindow};
 use crate::index::filter::{Archived, Filter};
 use crate::index::summary::Summary;
@@ -21,9 +21,6 @@ const ABSORB_FOR: i64 = 10 * 60 * 1000;
 /// How old a folder's time must be for a later change to be sure to get another time, in
 /// milliseconds. The coarsest file system in use counts in steps of two seconds.
 const SETTLED_AFTER: i64 = 2000;
-
-/// How many sessions with the same title in the same folder are distinguished.
-const MOST_NAMESAKES: usize = 10_000;
 
 /// If a search finds more rows than this, the query follows the order of the list.
 const MANY: usize = 1000;
@@ -290,10 +287,9 @@ pub(super) fn namesakes(
     let values = [title, cwd, since, since].into_iter();
     let values = values.chain(tools.iter().map(String::as_str));
     let found = statement.query_map(params_from_iter(values), |columns| {
-        let words: String = columns.get(1)?;
         Ok(Namesake {
             id: id(columns)?,
-            words: visible_words(words.chars()),
+            words: columns.get(1)?,
             is_title_set: columns.get(2)?,
         })
     })?;
@@ -553,9 +549,9 @@ fn made(columns: &Columns<'_>) -> Result<Option<MadeTitle>> {
 
 /// Reads a session's id from the first column.
 pub(super) fn id(columns: &Columns<'_>) -> Result<SessionId> {
-    let text: String = columns.get(0)?;
-    let unlike = || rusqlite::Error::InvalidColumnType(0, text.clone(), Type::Text);
-    SessionId::parse(&text).ok_or_else(unlike)
+    let text = columns.get_ref(0)?.as_str()?;
+    let unlike = || rusqlite::Error::InvalidColumnType(0, text.to_owned(), Type::Text);
+    SessionId::parse(text).ok_or_else(unlike)
 }
 
 fn list_to_json<'a>(list: impl IntoIterator<Item = &'a str>) -> String {

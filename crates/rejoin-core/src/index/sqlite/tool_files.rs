@@ -43,6 +43,35 @@ pub struct FileOfTool {
     pub changed: i64,
 }
 
+/// A file that was reported, as it was then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReportedFile<'a> {
+    /// The tool.
+    pub tool: &'a str,
+    /// The path of the file.
+    pub path: &'a str,
+    /// See [`FileOfTool::part`].
+    pub part: &'a str,
+    /// Its size in bytes.
+    pub size: u64,
+    /// When it was changed, in milliseconds.
+    pub changed: i64,
+    /// The session that it is.
+    pub session: Option<SessionId>,
+}
+
+impl ReportedFile<'_> {
+    /// The file itself.
+    pub fn to_file(&self) -> FileOfTool {
+        FileOfTool {
+            path: self.path.to_owned(),
+            part: self.part.to_owned(),
+            size: self.size,
+            changed: self.changed,
+        }
+    }
+}
+
 /// The file that has a conversation of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConversationFile {
@@ -159,15 +188,32 @@ impl ToolFiles {
         })?)
     }
 
-    /// The files of a tool that were reported, with the sessions that they are.
-    pub fn known(&self, tool: &str) -> std::result::Result<Known, ListError> {
+    /// What `look` makes of each file of these tools that was reported, in any order.
+    pub fn known<T>(
+        &self,
+        tools: &[&str],
+        look: impl Fn(ReportedFile<'_>) -> T,
+    ) -> std::result::Result<Vec<T>, ListError> {
+        // Most files are of these tools: going through all takes less time than finding each.
+        let sql = format!(
+            "SELECT tool, path, part, size, changed, session FROM files NOT INDEXED
+             WHERE tool IN ({})",
+            vec!["?"; tools.len()].join(", ")
+        );
         Ok(self.database.read(|tx| {
-            let sql = "SELECT path, part, size, changed, session FROM files WHERE tool = ?";
-            let mut statement = tx.prepare_cached(sql)?;
-            let known = statement.query_map([tool], |columns| {
-                let session: Option<String> = columns.get(4)?;
-                let session = session.and_then(|session| SessionId::parse(&session));
-                Ok((file(columns)?, session))
+            let mut statement = tx.prepare_cached(&sql)?;
+            let known = statement.query_map(params_from_iter(tools), |columns| {
+                let text = |column| Ok::<_, rusqlite::Error>(columns.get_ref(column)?.as_str()?);
+                let size: i64 = columns.get(3)?;
+                let session = columns.get_ref(5)?.as_str_or_null()?;
+                Ok(look(ReportedFile {
+                    tool: text(0)?,
+                    path: text(1)?,
+                    part: text(2)?,
+                    size: u64::try_from(size).unwrap_or_default(),
+                    changed: columns.get(4)?,
+                    session: session.and_then(SessionId::parse),
+                }))
             })?;
             known.collect()
         })?)
@@ -516,9 +562,6 @@ impl fmt::Debug for ToolFiles {
             .finish_non_exhaustive()
     }
 }
-
-/// The files that were reported, with the sessions that they are.
-type Known = Vec<(FileOfTool, Option<SessionId>)>;
 
 /// Conversations, with what is kept of their turns.
 type KeptTurns = Vec<(SessionId, Option<Vec<u8>>)>;
