@@ -259,6 +259,63 @@ fn both_catalogs_answer_alike() {
 }
 
 #[test]
+fn both_catalogs_distinguish_equal_titles() {
+    let both = Both::filled(|process| {
+        for (cwd, rest) in [
+            // The list does not show this one, see `add_others`.
+            ("/work", "the parser drops a comma"),
+            ("/work", "the parser drops a comma"),
+            ("/work", "the parser drops a colon"),
+            ("/elsewhere", "the parser drops a colon"),
+            ("/work", "the parser drops a comma"),
+        ] {
+            let made = process.ask("session/new", &json!({ "cwd": cwd, "mcpServers": [] }));
+            let id = made.unwrap()["sessionId"].as_str().unwrap().to_owned();
+            let text = format!("# Fix the following\n{rest}");
+            process.ask("session/prompt", &prompt(&id, &text)).unwrap();
+        }
+    });
+    let Some(both) = both else {
+        return;
+    };
+    let ((_, ours), (tables, theirs)) = both.catalogs();
+    let shown = |catalog: &Catalog| {
+        let page = catalog.list(&Filter::default(), None, 100).unwrap();
+        let titles = page.sessions.into_iter().filter_map(|one| {
+            let title = one.summary.title?;
+            title.starts_with("Fix").then_some((one.id, title))
+        });
+        titles.collect::<Vec<_>>()
+    };
+    let listed = shown(&theirs);
+    let titles: Vec<_> = listed.iter().map(|(_, title)| title.as_str()).collect();
+    let expected = [
+        "Fix the following (2)",
+        "Fix the following",
+        "Fix the following · colon",
+        "Fix the following",
+    ];
+    assert_eq!(titles, expected);
+    assert_eq!(listed, shown(&ours));
+    let second = theirs.find(&listed[2].0).unwrap();
+    let since = Filter {
+        since: second.updated_at.clone(),
+        ..Filter::default()
+    };
+    for filter in [Filter::default(), since, with_words("colon")] {
+        for limit in [1, 2, 100] {
+            let (here, there) = (all(&ours, &filter, limit), all(&theirs, &filter, limit));
+            assert_eq!(there, here, "{filter:?}");
+        }
+    }
+    // The session itself has its title as it is.
+    assert_eq!(second.title.as_deref(), Some("Fix the following"));
+    // The next one becomes the oldest.
+    assert!(tables.trash(&listed[3].0).unwrap());
+    assert_eq!(shown(&theirs)[1].1, "Fix the following");
+}
+
+#[test]
 fn both_catalogs_find_the_same() {
     let both = Both::filled(|process| {
         for text in [

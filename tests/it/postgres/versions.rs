@@ -11,12 +11,13 @@ use super::logs::{header, new_id, open, texts, update};
 use crate::support::rows::Rows;
 
 /// How the tables of each version are made from those of the one before.
-const STEPS: [&str; 5] = [
+const STEPS: [&str; 6] = [
     include_str!("../../../crates/rejoin-core/src/store/postgres/version_1.sql"),
     include_str!("../../../crates/rejoin-core/src/store/postgres/version_2.sql"),
     include_str!("../../../crates/rejoin-core/src/store/postgres/version_3.sql"),
     include_str!("../../../crates/rejoin-core/src/store/postgres/version_4.sql"),
     include_str!("../../../crates/rejoin-core/src/store/postgres/version_5.sql"),
+    include_str!("../../../crates/rejoin-core/src/store/postgres/version_6.sql"),
 ];
 
 /// What version 3 granted to a writer.

@@ -200,17 +200,13 @@ pub(super) trait CatalogBackend: Send + Sync {
         Ok(None)
     }
 
-    /// All sessions with each of these folders and titles, the oldest first, as far as lists show those from
-    /// `since` on. There
-    /// are none where that would take long.
+    /// All sessions with each of these folders and titles, the oldest first, as far as lists show those
+    /// from `since` on. There may be none for a title that one session alone has.
     fn namesakes(
         &self,
         titles: &[&(String, String)],
         since: Option<&str>,
-    ) -> Result<Vec<Vec<Namesake>>, ListError> {
-        tracing::trace!(since, "equal titles are not known");
-        Ok(vec![Vec::new(); titles.len()])
-    }
+    ) -> Result<Vec<Vec<Namesake>>, ListError>;
 
     /// Makes sure that no words of sessions whose logs are gone remain.
     fn erase_deleted(&self) -> Result<(), ListError>;

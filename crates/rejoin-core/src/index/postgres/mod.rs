@@ -13,11 +13,12 @@ use crate::record::AgentSessionId;
 use crate::store::database::{Database, Param, Row, flags, int, ints, text, texts, uuid, uuids};
 use crate::sys::{SessionId, lock};
 
+use super::apart::{MOST_NAMESAKES, Namesake};
 use super::backend::{
     BeforeChange, CatalogBackend, FoundPage, ListError, Listed, LocatedSession, PIECES_OF_SESSION,
     READ_AT_ONCE, Ranking, RowWindow, TextLocation,
 };
-use super::filter::{Filter, Order};
+use super::filter::{Archived, Filter, Order};
 use super::logs::{Logs, read_all};
 use super::search::{Search, Term};
 use super::summary::Summary;
@@ -252,11 +253,11 @@ impl PostgresCatalog {
             UPDATE @.session s SET summary = row.summary, scanned = row.scanned, cwd = row.cwd,
                 source = row.source, known_as = row.known_as, updated_at = row.updated_at,
                 prompted_at = row.prompted_at, restored_at = row.restored_at,
-                archived = row.archived, prompts = row.prompts,
+                archived = row.archived, prompts = row.prompts, title = row.title,
                 noted_at = (extract(epoch from clock_timestamp()) * 1000)::bigint
             FROM known, (SELECT set_config('synchronous_commit', 'off', true)) AS mode, 
-                unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) AS row (id, summary,
-                scanned, cwd, source, known_as, updated_at, prompted_at, restored_at, archived, prompts)
+                unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) AS row (id, summary, scanned,
+                cwd, source, known_as, updated_at, prompted_at, restored_at, archived, prompts, title)
             WHERE s.no = known.no AND s.id = row.id
                 AND (s.summary IS NULL OR s.scanned <= row.scanned)";
         let params = vec![
@@ -271,6 +272,7 @@ impl PostgresCatalog {
             column(|summary| summary.restored_at.clone()),
             flags(read.iter().map(|(_, summary)| summary.archived).collect()),
             number(|summary| summary.prompts),
+            column(|summary| summary.title.clone()),
         ];
         self.keep(sql, params)?;
         let known = read.iter().flat_map(|(id, summary)| {
@@ -402,6 +404,54 @@ impl CatalogBackend for PostgresCatalog {
         term: &Term,
     ) -> Result<Vec<Option<TextLocation>>, ListError> {
         self.places_of(ids, term)
+    }
+
+    fn namesakes(
+        &self,
+        titles: &[&(String, String)],
+        since: Option<&str>,
+    ) -> Result<Vec<Vec<Namesake>>, ListError> {
+        let filter = Filter {
+            archived: Archived::Include,
+            since: since.map(str::to_owned),
+            ..Filter::default()
+        };
+        let mut same = Conditions::of(&filter);
+        let listed = std::mem::take(&mut same.sql);
+        let cwds = titles.iter().map(|(cwd, _)| cwd.clone()).collect();
+        let names = titles.iter().map(|(_, title)| title.clone()).collect();
+        // Most titles are those of one session, which is not read for that.
+        let sql = format!(
+            "SELECT same.id, key.number, same.summary
+             FROM unnest(?, ?) WITH ORDINALITY AS key (cwd, title, number) CROSS JOIN LATERAL
+                (SELECT s.id, s.summary, count(*) OVER () AS count FROM @.session s
+                 WHERE s.title = key.title AND s.cwd = key.cwd AND {listed}
+                 ORDER BY s.id LIMIT {MOST_NAMESAKES}) AS same
+             WHERE same.count > 1"
+        );
+        same.push(&sql, [texts(cwds), texts(names)]);
+        let mut found = vec![Vec::new(); titles.len()];
+        for row in self.ask(&same.sql, same.params)? {
+            let number: i64 = row.get(1);
+            let of_title = usize::try_from(number - 1).ok();
+            let of_title = of_title.and_then(|number| found.get_mut(number));
+            let summary = serde_json::from_str::<Summary>(row.get(2));
+            if let (Some(of_title), Ok(summary)) = (of_title, summary) {
+                let words = summary.made.unwrap_or_default().words;
+                let namesake = Namesake {
+                    id: id(&row),
+                    words,
+                    is_title_set: summary.is_title_set,
+                };
+                of_title.push((summary.created_at, namesake));
+            }
+        }
+        let oldest_first = found.into_iter().map(|mut of_title| {
+            of_title
+                .sort_by(|(at, one), (other_at, other)| (at, &one.id).cmp(&(other_at, &other.id)));
+            of_title.into_iter().map(|(_, namesake)| namesake).collect()
+        });
+        Ok(oldest_first.collect())
     }
 
     fn erase_deleted(&self) -> Result<(), ListError> {

@@ -33,7 +33,7 @@ const WRITE: &str = "
         @.append_rewind TO ?;
     GRANT INSERT ON @.agent_id, @.note, @.words TO ?;
     GRANT UPDATE (summary, scanned, cwd, source, known_as, updated_at, prompted_at, restored_at,
-        archived, prompts, noted_at, text_len, text_from, text_pieces) ON @.session TO ?;
+        archived, prompts, title, noted_at, text_len, text_from, text_pieces) ON @.session TO ?;
     GRANT UPDATE (text) ON @.note TO ?;
     GRANT DELETE ON @.words TO ?;";
 

@@ -14,14 +14,15 @@ use super::failure::DatabaseFailure;
 use super::{StoreTables, roles};
 
 /// The version of the tables that this program knows.
-const VERSION: i32 = 5;
+const VERSION: i32 = 6;
 /// How the tables of the first version are made, and how they become those of each later one.
-const STEPS: [&str; 5] = [
+const STEPS: [&str; 6] = [
     include_str!("version_1.sql"),
     include_str!("version_2.sql"),
     include_str!("version_3.sql"),
     include_str!("version_4.sql"),
     include_str!("version_5.sql"),
+    include_str!("version_6.sql"),
 ];
 
 /// The version of a store's tables.
