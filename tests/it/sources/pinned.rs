@@ -6,6 +6,7 @@
 )]
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rusqlite::Connection;
@@ -34,7 +35,9 @@ fn a_list_says_which_are_pinned_now() {
     let state = home.path().join(".local/state/opencode");
     fs::create_dir_all(&state).unwrap();
     fs::write(state.join("session.json"), r#"{"pinned":["ses_1"]}"#).unwrap();
-    let mut client = Client::new(store.path(), home.path(), &["codex", "opencode"]);
+    let others = other_pins(home.path());
+    let tools = ["cline", "codex", "opencode", "qwen", "vscode"];
+    let mut client = Client::new(store.path(), home.path(), &tools);
     let pinned = |client: &mut Client| {
         let sessions = client.list();
         let pinned = sessions.into_iter();
@@ -44,7 +47,7 @@ fn a_list_says_which_are_pinned_now() {
             .collect::<Vec<_>>()
     };
     let ids = pinned(&mut client);
-    assert_eq!(ids.len(), 2);
+    assert_eq!(ids.len(), tools.len());
     let list = |arguments: &[&str]| {
         let mut list = Command::new(env!("CARGO_BIN_EXE_rejoin"));
         list.arg("list").args(arguments).stdin(Stdio::null());
@@ -54,9 +57,8 @@ fn a_list_says_which_are_pinned_now() {
         list.envs(std::env::var_os("SystemRoot").map(|root| ("SystemRoot", root)));
         list
     };
-    let output = list(&["--sources", "codex,opencode", "--json"])
-        .output()
-        .unwrap();
+    let tools = tools.join(",");
+    let output = list(&["--sources", &tools, "--json"]).output().unwrap();
     let listed: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
     // What was not counted is not known.
     assert!(listed.iter().all(|session| session["prompts"] != 0));
@@ -69,15 +71,46 @@ fn a_list_says_which_are_pinned_now() {
     );
     #[cfg(unix)]
     {
-        let mut people = list(&["--sources", "codex,opencode"]);
+        let mut people = list(&["--sources", &tools]);
         people.env("COLUMNS", "120").env("NO_COLOR", "1");
         let shown = crate::support::terminal::shown(people);
         let lines = shown.lines().filter(|line| line.contains("pinned"));
-        assert_eq!(lines.count(), 2, "{shown}");
+        assert_eq!(lines.count(), ids.len(), "{shown}");
     }
     database
         .execute("UPDATE threads SET is_pinned = 0", [])
         .unwrap();
     fs::remove_dir_all(&state).unwrap();
+    for file in others {
+        fs::remove_file(file).unwrap();
+    }
     assert_eq!(pinned(&mut client), [Value::Null; 0]);
+}
+
+/// Pins a conversation of Cline, Qwen Code and VS Code each, and returns the files that say so.
+fn other_pins(home: &Path) -> [PathBuf; 3] {
+    let code = home.join(".config/Code/User");
+    let cline = code.join("globalStorage/saoudrizwan.claude-dev/state/taskHistory.json");
+    fs::write(
+        &cline,
+        r#"[{"id":"1780000000000","isFavorited":true},{"id":"1"}]"#,
+    )
+    .unwrap();
+    let qwen = home.join(".qwen/projects/-srv-app/session-organization.v1.json");
+    let organized = r#"{"schemaVersion":1,"groups":[],"sessions":{
+        "9a000000-0000-4000-8000-000000000001":{"groupId":null,"pinnedAt":"2026-06-01T10:00:00.000Z"},
+        "9a000000-0000-4000-8000-000000000002":{"groupId":null}}}"#;
+    fs::write(&qwen, organized).unwrap();
+    let workspace = code.join("workspaceStorage/0123456789abcdef0123456789abcdef");
+    let vscode = workspace.join("state.vscdb");
+    // The base64 of the session's id.
+    let state = r#"[{"resource":"vscode-chat-session://local/ZTVlNTAwMDAtMDAwMC00MDAwLTgwMDAtMDAwMDAwMDAwMDAx",
+        "archived":false,"pinned":true},{"resource":"vscode-chat-session://local/YQ","read":1},
+        {"resource":"copilotcli:/a","pinned":true}]"#;
+    let database = Connection::open(&vscode).unwrap();
+    let table = "CREATE TABLE ItemTable (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB)";
+    database.execute_batch(table).unwrap();
+    let insert = "INSERT INTO ItemTable VALUES ('agentSessions.state.cache', ?)";
+    database.execute(insert, [state]).unwrap();
+    [cline, qwen, vscode]
 }

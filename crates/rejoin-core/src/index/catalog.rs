@@ -347,14 +347,15 @@ impl Catalog {
         let Some(reader) = &self.reader else {
             return;
         };
-        // Tools are asked only if a session that one of them may know is listed.
-        let mut of_tools = sessions
+        let of_tools: Vec<_> = sessions
             .filter(|listed| listed.summary.known_as.is_some())
-            .peekable();
-        if of_tools.peek().is_none() {
-            return;
-        }
-        let pins = reader.pins();
+            .collect();
+        // A tool is asked only if a session that it may know is listed.
+        let agents = of_tools
+            .iter()
+            .map(|listed| listed.summary.source.as_str())
+            .collect();
+        let pins = reader.pins(&agents);
         for listed in of_tools {
             let pins = pins.get(listed.summary.source.as_str());
             let known_as = listed.summary.known_as.as_ref();

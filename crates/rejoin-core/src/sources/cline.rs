@@ -2,6 +2,7 @@
 //! title and folder in `ID.json`. As an extension of an editor it has the tasks of
 //! [`cline_tasks`](super::cline_tasks).
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -30,6 +31,12 @@ pub(super) fn roots(places: &ToolFolders) -> Vec<PathBuf> {
     let mut roots = vec![sessions, data.join("tasks")];
     roots.extend(cline_tasks::roots(places, EXTENSION));
     roots
+}
+
+/// The tasks that the user has marked as favorites.
+pub(super) fn pins(places: &ToolFolders) -> HashSet<String> {
+    let favorites = roots(places).into_iter().flat_map(cline_tasks::favorites);
+    favorites.collect()
 }
 
 /// The end of the name of a file with messages.

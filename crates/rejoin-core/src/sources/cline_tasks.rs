@@ -79,6 +79,14 @@ fn history_item(folder: &Path, id: &str) -> Value {
     items.find(|item| item["id"] == id).unwrap_or_default()
 }
 
+/// The tasks in this folder that the list has as favorites.
+pub(super) fn favorites(tasks: PathBuf) -> impl Iterator<Item = String> {
+    let mut all = super::json_file(&tasks.with_file_name(TASKS));
+    let items = all.as_array_mut().map(std::mem::take).unwrap_or_default();
+    let favorites = items.into_iter().filter(|item| item["isFavorited"] == true);
+    favorites.filter_map(|item| item["id"].as_str().map(str::to_owned))
+}
+
 /// The folder of which the model was notified.
 fn named_folder(history: &[u8]) -> Option<String> {
     let names = [

@@ -418,8 +418,9 @@ impl ToolTexts for LiveSources {
         }
     }
 
-    fn pins(&self) -> Pins {
+    fn pins(&self, agents: &HashSet<&str>) -> Pins {
         let sources = self.sources.iter();
+        let sources = sources.filter(|source| agents.contains(source.agent));
         let pins = sources.filter_map(|source| Some((source.agent, source.pins?(&self.places))));
         pins.filter(|(_, pins)| !pins.is_empty()).collect()
     }

@@ -1,6 +1,7 @@
 //! Qwen Code: one file of JSON lines for each session, `projects/FOLDER/chats/ID.jsonl`, in older
 //! versions below `tmp`. Records name their parents; a rewind leaves a branch behind.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -13,13 +14,27 @@ use super::conversation::{ConversationBuilder, ToolConversation};
 use super::subagents::SourceSubagent;
 use super::usage::{Spent, number};
 use super::{
-    FoundConversation, RecordLinks, ToolFolders, Wanted, branch, has_extension, lines, tool,
+    FoundConversation, RecordLinks, ToolFolders, Wanted, branch, has_extension, json_file, lines,
+    tool,
 };
 
 /// `$QWEN_RUNTIME_DIR`, else `$QWEN_HOME`, or `~/.qwen`.
 pub(super) fn root(places: &ToolFolders) -> PathBuf {
     let runtime = places.variables.get("QWEN_RUNTIME_DIR").cloned();
     runtime.unwrap_or_else(|| places.folder("QWEN_HOME", ".qwen"))
+}
+
+/// The sessions that the user has pinned, in `projects/FOLDER/session-organization.v1.json`.
+pub(super) fn pins(places: &ToolFolders) -> HashSet<String> {
+    let projects = fs::read_dir(root(places).join("projects"));
+    let projects = projects.into_iter().flatten().flatten();
+    let pinned = projects.flat_map(|project| {
+        let known = json_file(&project.path().join("session-organization.v1.json"));
+        let sessions = known["sessions"].as_object().into_iter().flatten();
+        let pinned = sessions.filter(|(_, session)| session["pinnedAt"].is_string());
+        pinned.map(|(id, _)| id.clone()).collect::<Vec<_>>()
+    });
+    pinned.collect()
 }
 
 /// `projects/FOLDER/chats/ID.jsonl`, or the same below `tmp`.

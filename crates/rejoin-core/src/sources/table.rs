@@ -99,7 +99,7 @@ pub static SOURCES: [Source; 28] = [
         }),
         deletion: None,
         prompts: None,
-        pins: None,
+        pins: Some(cline::pins),
     },
     Source {
         name: "codex",
@@ -385,7 +385,7 @@ pub static SOURCES: [Source; 28] = [
         }),
         deletion: None,
         prompts: None,
-        pins: None,
+        pins: Some(qwen::pins),
     },
     Source {
         name: "roo-code",
@@ -424,7 +424,7 @@ pub static SOURCES: [Source; 28] = [
         }),
         deletion: None,
         prompts: None,
-        pins: None,
+        pins: Some(vscode::pins),
     },
     Source {
         name: "zed",

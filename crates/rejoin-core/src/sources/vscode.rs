@@ -3,9 +3,11 @@
 //! `workspaceStorage/WORKSPACE/chatSessions`, or for windows without a folder below
 //! `globalStorage/emptyWindowChatSessions`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::fs;
 use std::path::{Path, PathBuf};
 
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine};
 use serde_json::Value;
 
 use crate::sys::Timestamp;
@@ -15,7 +17,7 @@ use super::conversation::{ConversationBuilder, ToolConversation};
 use super::damage::{self, DamagedPlace};
 use super::updates::link;
 use super::usage::{Spent, number};
-use super::{FoundConversation, ToolFolders, Wanted, has_extension, lines, tool};
+use super::{FoundConversation, ToolFolders, Wanted, database, has_extension, lines, tool};
 
 /// Both folders in each editor.
 pub(super) fn roots(places: &ToolFolders) -> Vec<PathBuf> {
@@ -23,6 +25,35 @@ pub(super) fn roots(places: &ToolFolders) -> Vec<PathBuf> {
     let editors = places.editors().into_iter();
     let roots = editors.flat_map(|user| folders.map(|folder| user.join(folder)));
     roots.collect()
+}
+
+/// The chats that the user has pinned, by what the window of each workspace remembers of its list.
+pub(super) fn pins(places: &ToolFolders) -> HashSet<String> {
+    let storages = places.editors().into_iter();
+    let storages = storages.filter_map(|user| fs::read_dir(user.join("workspaceStorage")).ok());
+    let workspaces = storages.flatten().flatten().map(|entry| entry.path());
+    // A window without a folder has its chats elsewhere.
+    let has_chats = |path: &PathBuf| {
+        path.join("chatSessions").is_dir() || !path.join("workspace.json").is_file()
+    };
+    let pinned = workspaces.filter(has_chats).filter_map(|workspace| {
+        let database = database::open(&workspace.join("state.vscdb")).ok()?;
+        let sql =
+            "SELECT CAST(value AS TEXT) FROM ItemTable WHERE key = 'agentSessions.state.cache'";
+        let states: String = database.query_row(sql, [], |row| row.get(0)).ok()?;
+        let states: Vec<Value> = serde_json::from_str(&states).ok()?;
+        Some(states.into_iter().filter(|state| state["pinned"] == true))
+    });
+    let ids = pinned
+        .flatten()
+        .filter_map(|state| chat_id(state["resource"].as_str()?));
+    ids.collect()
+}
+
+/// The id of a chat in the address by which a list of chats names it.
+fn chat_id(address: &str) -> Option<String> {
+    let id = address.strip_prefix("vscode-chat-session://local/")?;
+    String::from_utf8(BASE64_URL_SAFE_NO_PAD.decode(id).ok()?).ok()
 }
 
 /// `WORKSPACE/chatSessions/ID.jsonl`, or `ID.jsonl`.

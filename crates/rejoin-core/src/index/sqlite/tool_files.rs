@@ -127,8 +127,9 @@ pub trait ToolTexts: Send + Sync {
     /// cannot have `sought`.
     fn text(&self, tool: &str, file: &FileOfTool, sought: Option<&str>) -> Option<Vec<Passage>>;
 
-    /// The conversations that the user has pinned in the tools now, as the log has their agents and ids.
-    fn pins(&self) -> Pins;
+    /// The conversations that the user has pinned now in the tools of these agents, as the log has the
+    /// agents and ids.
+    fn pins(&self, agents: &HashSet<&str>) -> Pins;
 
     /// How many turns a tool has written to a conversation since it was continued here, in the
     /// session with this log; none if that cannot be read.
