@@ -414,12 +414,19 @@ fn keys_are_masked_with_or_without_a_copy_that_has_them() {
     write(&[line(1, "First"), line(2, "Second")]);
     assert_eq!(redacting(), [0, 1, 1, 0, 0]);
     assert!(!shown().contains(&key));
-    // Without the option, what is new is copied as it is.
+    // What is new is masked as what was copied is, also by a list and without the option.
     write(&[line(1, "First"), line(2, "Second"), line(3, "Third")]);
-    assert_eq!(import(store, home, "pi"), [0, 1, 1, 0, 0]);
-    assert!(shown().contains("Second [redacted") && shown().contains(&format!("Third {key}")));
+    run(store, home, &["list", "--sources", "pi"]);
+    assert!(shown().contains("Third [redacted") && !shown().contains(&key));
+    let other = head.replace("0200", "0201") + "\n" + &line(1, "Plain") + "\n";
+    fs::write(
+        file.with_file_name("2026-03-04T10-00-00-000Z_0201.jsonl"),
+        other,
+    )
+    .unwrap();
+    assert_eq!(import(store, home, "pi"), [1, 0, 2, 0, 0]);
     // With it again, what was copied stays, and the report says so.
-    assert_eq!(redacting(), [0, 0, 2, 0, 1]);
+    assert_eq!(redacting(), [0, 0, 3, 0, 1]);
     let (report, masked) = said();
     assert!(
         report.contains("1 session with keys copied before, without --redact"),

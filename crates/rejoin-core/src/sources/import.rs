@@ -251,7 +251,7 @@ impl<'a> Importer<'a> {
         let mut comparison = Comparison::new(conversation);
         let mut visit = |entry: &store::PositionedRecord<'_>| comparison.record(&entry.record);
         let mut opened = self.store.open_log_with(id, &mut visit)?;
-        let is_copy = comparison.is_copy;
+        let (is_copy, masks) = (comparison.is_copy, comparison.masks);
         let Some(new) = comparison.into_new() else {
             return Ok((ImportOutcome::Differs, keeps_secrets));
         };
@@ -259,7 +259,10 @@ impl<'a> Importer<'a> {
             return Ok((ImportOutcome::Unchanged, keeps_secrets));
         }
         let new: Vec<&NewRecord> = new.iter().map(Cow::as_ref).collect();
-        let payloads = payloads(self.redactor.as_ref(), conversation, &new);
+        // Who had the beginning masked has not asked for the rest as it is.
+        let masking = Redactor::default();
+        let redactor = self.redactor.as_ref().or(masks.then_some(&masking));
+        let payloads = payloads(redactor, conversation, &new);
         let records = new.iter().zip(&payloads);
         let records = records.map(|(entry, payload)| entry.as_record(payload));
         let mark = new.last().filter(|_| is_copy).map(|last| mark(last.at));
@@ -457,6 +460,8 @@ struct Comparison<'a> {
     differs: bool,
     /// Whether all that was said so far was written by imports.
     is_copy: bool,
+    /// Whether the log has something of the conversation masked.
+    masks: bool,
     set: ClientMetadata,
     archived: ArchivedByTool,
     /// The time of the conversation's last record.
@@ -500,6 +505,7 @@ impl<'a> Comparison<'a> {
             snapshots,
             differs: false,
             is_copy: false,
+            masks: false,
             set: ClientMetadata::default(),
             archived: ArchivedByTool {
                 now: is_archived,
@@ -530,7 +536,9 @@ impl<'a> Comparison<'a> {
         let next = history.pop_front().map(|(_, next)| next);
         let next = next.filter(|next| next.kind == record.kind);
         match next {
-            Some(next) if is_masked(&next.payload, record.payload) => {}
+            Some(next) if is_masked(&next.payload, record.payload) => {
+                self.masks |= next.payload != record.payload;
+            }
             // The call that has started a subagent may become known only later.
             Some(_) if !session.is_empty() && record.kind == Kind::Update => {}
             _ if session.is_empty() => self.differs = true,
@@ -540,8 +548,11 @@ impl<'a> Comparison<'a> {
 
     fn info(&mut self, record: &Record<'_>) {
         let payload = record.payload;
-        self.snapshots
-            .retain(|entry| !is_masked(&entry.payload, payload));
+        self.snapshots.retain(|entry| {
+            let is_logged = is_masked(&entry.payload, payload);
+            self.masks |= is_logged && entry.payload != payload;
+            !is_logged
+        });
         if metadata::imported(payload) {
             self.is_copy = true;
         }
