@@ -11,7 +11,7 @@ use std::fs;
 use std::sync::Arc;
 
 use rejoin::conversation::SearchText;
-use rejoin::index::{Catalog, Filter, Pattern, Query, Search};
+use rejoin::index::{Archived, Catalog, Filter, Pattern, Query, Search};
 use rejoin::sources::{LiveSources, SOURCES};
 use rejoin::store::{Durability, Store};
 use rejoin::sys::{SessionId, Sys, Timestamp};
@@ -122,4 +122,43 @@ fn every_word_of_every_conversation_is_found() {
             expected.difference(&found)
         );
     }
+}
+
+#[test]
+fn a_session_that_qwen_code_has_put_away_is_archived() {
+    let (home, folder) = (home(), tempfile::tempdir().unwrap());
+    let store = Store::open(folder.path(), Sys::real(), Durability::Os).unwrap();
+    let qwen = SOURCES.iter().filter(|source| source.name == "qwen");
+    let sources = Arc::new(LiveSources::new(qwen.collect(), places(home.path())));
+    let catalog = Catalog::with_tools(store.clone(), Some(sources.clone()));
+    let listed = |archived| {
+        sources.scan(&store, &catalog).unwrap();
+        let filter = Filter {
+            archived,
+            ..Filter::default()
+        };
+        let listed = catalog.list(&filter, None, 10).unwrap().sessions;
+        let ids = listed.into_iter().map(|listed| listed.id);
+        ids.collect::<Vec<_>>()
+    };
+    let all = listed(Archived::Exclude);
+    assert_eq!(all.len(), 1);
+    let chats = home.path().join(".qwen/projects/-srv-app/chats");
+    let name = "9a000000-0000-4000-8000-000000000001.jsonl";
+    fs::create_dir(chats.join("archive")).unwrap();
+    fs::rename(chats.join(name), chats.join("archive").join(name)).unwrap();
+    // What is beside it is no conversation.
+    let ledger = name.replace(".jsonl", ".ledger.jsonl");
+    fs::copy(chats.join("archive").join(name), chats.join(ledger)).unwrap();
+    assert_eq!(listed(Archived::Only), all);
+    assert_eq!(listed(Archived::Exclude), []);
+    let mut log = sources.read(&catalog, &all[0]).unwrap().unwrap();
+    let mut has_subagent = false;
+    while let Some(entry) = log.next().unwrap() {
+        has_subagent |= entry.record.payload.contains("agent-look-1");
+    }
+    assert!(has_subagent, "its subagents are beside the archive");
+    fs::rename(chats.join("archive").join(name), chats.join(name)).unwrap();
+    assert_eq!(listed(Archived::Exclude), all);
+    assert_eq!(listed(Archived::Only), []);
 }

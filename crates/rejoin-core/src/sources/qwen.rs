@@ -1,5 +1,6 @@
 //! Qwen Code: one file of JSON lines for each session, `projects/FOLDER/chats/ID.jsonl`, in older
-//! versions below `tmp`. Records name their parents; a rewind leaves a branch behind.
+//! versions below `tmp`; `chats/archive` has those that the user has put away. Records name their
+//! parents; a rewind leaves a branch behind.
 
 use std::collections::HashSet;
 use std::fs;
@@ -37,12 +38,24 @@ pub(super) fn pins(places: &ToolFolders) -> HashSet<String> {
     pinned.collect()
 }
 
-/// `projects/FOLDER/chats/ID.jsonl`, or the same below `tmp`.
+const ARCHIVE: &str = "archive";
+
+/// `projects/FOLDER/chats/ID.jsonl`, also in the archive there, or the same below `tmp`. Files with longer
+/// endings, such as `ID.ledger.jsonl`, are no conversations.
 pub(super) fn is_conversation(path: &Path) -> bool {
-    let ["projects" | "tmp", _, "chats", name] = super::parts(path)[..] else {
+    let (["projects" | "tmp", _, "chats", name] | ["projects", _, "chats", ARCHIVE, name]) =
+        super::parts(path)[..]
+    else {
         return false;
     };
-    has_extension(name, &["jsonl"])
+    let id = name.strip_suffix(".jsonl");
+    id.is_some_and(|id| !id.contains('.'))
+}
+
+/// Whether the user has put a conversation away.
+fn is_archived(path: &Path) -> bool {
+    path.parent()
+        .is_some_and(|folder| folder.ends_with(ARCHIVE))
 }
 
 pub(super) fn read(
@@ -56,6 +69,9 @@ pub(super) fn read(
     let lines = lines::objects(bytes);
     let shown = branch::shown(&lines.objects, branch::SameId::Fragments);
     let mut builder = ConversationBuilder::default();
+    if is_archived(&found.path) {
+        builder.archive();
+    }
     for (record, shown) in lines.objects.iter().zip(shown) {
         if shown {
             add(&mut builder, record);
@@ -88,7 +104,8 @@ pub(super) const LINKS: RecordLinks = RecordLinks {
 
 /// The files of subagents.
 pub(super) fn others(found: &FoundConversation, _: &[u8], _: bool) -> Option<Vec<PathBuf>> {
-    let project = found.path.ancestors().nth(2)?;
+    let depth = if is_archived(&found.path) { 3 } else { 2 };
+    let project = found.path.ancestors().nth(depth)?;
     let folder = project.join("subagents").join(found.path.file_stem()?);
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     Some(files.map(|entry| entry.path()).collect())

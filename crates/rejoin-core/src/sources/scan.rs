@@ -156,8 +156,9 @@ impl LiveSources {
         let nothing_new = changed.is_empty() && gone.iter().all(|(_, gone)| gone.is_empty());
         changed.sort_by_key(|one| Reverse(one.found.modified));
         self.report(store, catalog, seen, &changed)?;
+        let mut has_others = false;
         for (tool, gone) in gone {
-            catalog.tool_files().remove(tool, &gone)?;
+            has_others |= catalog.tool_files().remove(tool, &gone)?;
         }
         if seen.looked_at.is_none() {
             // An earlier process may have ended before it had read them as a whole.
@@ -166,6 +167,10 @@ impl LiveSources {
         seen.looked_at = Some(began);
         // The next look sees whether what was reported has changed other entries.
         seen.settled = nothing_new.then_some(edition);
+        if has_others {
+            // What was moved may be read from its new place only now.
+            return self.look(store, catalog, seen);
+        }
         Ok(())
     }
 

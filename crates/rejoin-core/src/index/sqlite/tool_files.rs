@@ -259,17 +259,21 @@ impl ToolFiles {
         self.observer.changed(id);
     }
 
-    /// Reports files of a tool that are gone, and so are their conversations.
-    pub fn remove(&self, tool: &str, gone: &[FileOfTool]) -> std::result::Result<(), ListError> {
+    /// Reports files of a tool that are gone, and so are their conversations. Returns whether one of these
+    /// is in another file, which the next look at the files reads.
+    pub fn remove(&self, tool: &str, gone: &[FileOfTool]) -> std::result::Result<bool, ListError> {
+        let mut has_others = false;
         for batch in gone.chunks(BATCH) {
             let removed = self.database.write(|tx| {
                 let removed = batch.iter().map(|file| remove(tx, tool, file));
                 removed.collect::<Result<Vec<_>>>()
             })?;
-            let removed = removed.iter().flatten();
-            removed.for_each(|id| self.observer.changed(id));
+            for (id, has_other) in removed.iter().flatten() {
+                self.observer.changed(id);
+                has_others |= has_other;
+            }
         }
-        Ok(())
+        Ok(has_others)
     }
 
     /// The file with a conversation of the tools that are listed, and which tool's it is; of several, the
@@ -702,14 +706,20 @@ fn so_far(tx: &Transaction<'_>, tool: &str, file: &FileOfTool) -> Result<Option<
     Ok(known.optional()?.flatten())
 }
 
-fn remove(tx: &Transaction<'_>, tool: &str, file: &FileOfTool) -> Result<Option<SessionId>> {
+/// Returns the session that the file was, and whether it is in another one.
+fn remove(
+    tx: &Transaction<'_>,
+    tool: &str,
+    file: &FileOfTool,
+) -> Result<Option<(SessionId, bool)>> {
     let session = session_of(tx, tool, file)?;
     tx.prepare_cached("DELETE FROM files WHERE tool = ? AND path = ? AND part = ?")?
         .execute([tool, &file.path, &file.part])?;
-    if let Some(session) = &session {
-        forget(tx, session)?;
-    }
-    Ok(session)
+    let forgotten = session.map(|session| {
+        let has_other = forget(tx, &session)?;
+        Ok((session, has_other))
+    });
+    forgotten.transpose()
 }
 
 fn session_of(tx: &Transaction<'_>, tool: &str, file: &FileOfTool) -> Result<Option<SessionId>> {
@@ -721,14 +731,14 @@ fn session_of(tx: &Transaction<'_>, tool: &str, file: &FileOfTool) -> Result<Opt
 }
 
 /// Removes the row of a conversation of which no file is left. If there is another file, that is read
-/// again.
-fn forget(tx: &Transaction<'_>, id: &SessionId) -> Result<()> {
+/// again. Returns whether there is.
+fn forget(tx: &Transaction<'_>, id: &SessionId) -> Result<bool> {
     let others = read_again(tx, id)?;
     let is_tools = "SELECT 1 FROM sessions WHERE id = ? AND tool IS NOT NULL";
     if others == 0 && tx.prepare_cached(is_tools)?.exists([id.as_str()])? {
         word_rows::delete(tx, id)?;
     }
-    Ok(())
+    Ok(others > 0)
 }
 
 /// Lets the next look at the files read those with a conversation again. Returns how many these are.
