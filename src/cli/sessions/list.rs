@@ -23,7 +23,7 @@ use super::search::since;
 use super::table::{ON_A_SCREEN, TableRow, print_table};
 
 /// How many sessions are queried at once.
-const PAGE: usize = 1000;
+const PAGE: usize = 10_000;
 
 /// What to list.
 #[derive(Debug, clap::Args)]

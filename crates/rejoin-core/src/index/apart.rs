@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use crate::record::title::visible_words;
+use crate::record::title::kept_words;
 use crate::sys::SessionId;
 use crate::text::shortened;
 
@@ -55,7 +55,7 @@ pub(super) fn distinguish<'a>(
         for (namesake, title) in namesakes.iter().zip(titles(&title, &namesakes)) {
             if let Some(listed) = listed.get_mut(&namesake.id) {
                 // What is kept of the words is not trusted.
-                listed.summary.title = Some(visible_words(title.chars()));
+                listed.summary.title = Some(kept_words(title));
             }
         }
     }

@@ -27,7 +27,21 @@ const CUT: usize = 24;
 
 /// A title as one line, in the form to be shown. `None` if it has no visible character.
 pub fn plain(text: &str) -> Option<String> {
+    if is_plain(text, MAX_CHARS) {
+        return Some(text.to_owned());
+    }
     first_line(text)
+}
+
+/// Whether a text of at most so many characters is on one line and in the form to be shown, as nearly all
+/// that were kept are: a list looks at each.
+fn is_plain(text: &str, most: usize) -> bool {
+    let bytes = text.as_bytes();
+    let is_trimmed = !bytes.is_empty() && !bytes.starts_with(b" ") && !bytes.ends_with(b" ");
+    is_trimmed
+        && bytes.len() <= most
+        && bytes.iter().all(|byte| matches!(byte, b' '..=b'~'))
+        && bytes.windows(2).all(|pair| pair != b"  ")
 }
 
 /// The beginning of a text as one line, with line breaks replaced by single spaces. `None` if it
@@ -288,9 +302,17 @@ fn words(text: &str) -> String {
 }
 
 /// The beginning of a text on one line, in the form to be shown.
-pub fn visible_words(text: impl Iterator<Item = char>) -> String {
+fn visible_words(text: impl Iterator<Item = char>) -> String {
     let visible = text.filter(|c| c.is_whitespace() || !is_invisible(*c));
     text::one_line(visible).take(MAX_WORDS).collect()
+}
+
+/// What was kept of [`visible_words`], in that form, whatever has become of it.
+pub fn kept_words(words: String) -> String {
+    if is_plain(&words, MAX_WORDS) {
+        return words;
+    }
+    visible_words(words.chars())
 }
 
 /// Whether a title says nothing about a session: it is only a command such as `/mode`, a path, a fence, a tag or
@@ -580,6 +602,15 @@ mod tests {
                 assert!(!title.chars().any(|c| is_invisible(c) || ends_line(c)));
                 assert_eq!(title.trim(), title);
             }
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_kept_is_in_the_form_to_be_shown(text in "[a-c .\\t\u{ad}é]{0,90}") {
+            proptest::prop_assert_eq!(plain(&text), first_line(&text));
+            let words = visible_words(text.chars());
+            proptest::prop_assert_eq!(kept_words(text), words);
         }
     }
 }

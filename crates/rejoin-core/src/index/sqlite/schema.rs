@@ -12,7 +12,7 @@ use super::ownership::APPLICATION_ID;
 
 /// The version of the tables below and of the log format that they describe. A program with a newer
 /// log format rebuilds the catalog, and so reads logs that an older program could not.
-pub(super) const VERSION: i64 = 22_000 + FORMAT_REWOUND as i64;
+pub(super) const VERSION: i64 = 23_000 + FORMAT_REWOUND as i64;
 
 /// How many bytes of words are gathered before they are written: more than one transaction has, which
 /// writes them anyway.
@@ -89,7 +89,7 @@ const STATEMENTS: [&str; 25] = [
     "CREATE INDEX prompted ON sessions (last_prompt_at DESC, id DESC) WHERE updated_at IS NOT NULL",
     "CREATE INDEX prompted_by_cwd ON sessions (cwd, last_prompt_at DESC, id DESC)
         WHERE updated_at IS NOT NULL",
-    "CREATE INDEX titled ON sessions (title, cwd, created_at) WHERE updated_at IS NOT NULL",
+    "CREATE INDEX titled ON sessions (title, cwd, created_at, id) WHERE updated_at IS NOT NULL",
     "CREATE INDEX dirty ON sessions (dirty) WHERE dirty > 0",
     "CREATE INDEX known_as ON sessions (known_as) WHERE known_as IS NOT NULL",
     "CREATE INDEX unreadable ON sessions (id) WHERE unreadable IS NOT NULL",

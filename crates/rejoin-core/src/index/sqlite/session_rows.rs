@@ -5,7 +5,7 @@ use rusqlite::{
     OptionalExtension, Result, Row as Columns, ToSql, Transaction, params, params_from_iter,
 };
 
-use crate::record::title::{MAX_CHARS, MAX_WORDS, MadeTitle, plain, visible_words};
+use crate::record::title::{MAX_CHARS, MAX_WORDS, MadeTitle, kept_words, plain};
 use crate::record::{Activity, OpenTurns};
 use crate::sys::SessionId;
 
@@ -543,7 +543,7 @@ pub(super) fn row(columns: &Columns<'_>) -> Result<CatalogRow> {
 
 fn made(columns: &Columns<'_>) -> Result<Option<MadeTitle>> {
     let words: Option<String> = columns.get(25)?;
-    let words = visible_words(words.unwrap_or_default().chars());
+    let words = kept_words(words.unwrap_or_default());
     Ok(clean(columns.get(24)?).map(|title| MadeTitle { title, words }))
 }
 
