@@ -20,6 +20,10 @@ pub(super) const DAMAGED: u8 = 5;
 /// The client has stopped reading, and not all of it was answered.
 pub(super) const UNREAD: u8 = 6;
 
+/// What is added to the number of a signal that has ended the command, as shells do.
+#[cfg(unix)]
+pub(super) const SIGNALLED: u8 = 128;
+
 /// `rejoin wait`: a session waits for an answer.
 pub(super) const WAITS: u8 = 10;
 /// `rejoin wait`: a turn was cancelled, has failed or was interrupted.

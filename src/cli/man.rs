@@ -30,18 +30,18 @@ pub(super) fn run(args: &Args, command: clap::Command, output: &mut Output) -> R
     Man::new(command.disable_help_subcommand(true))
         .render(&mut page)
         .map_err(|error| Failure::new(format!("cannot write the page: {error}")))?;
-    if output.is_terminal() && is_shown(&page) {
+    if output.is_terminal() && is_shown(&page)? {
         return Ok(());
     }
     output.raw(&String::from_utf8_lossy(&page))
 }
 
 /// Has `man` show a page. Some systems have one that reads only files.
-fn is_shown(page: &[u8]) -> bool {
+fn is_shown(page: &[u8]) -> Result<bool, Failure> {
     let mut man = Command::new("man");
     man.args(["-l", "-"]);
     let Some((pager, mut input)) = Pager::of(man) else {
-        return false;
+        return Ok(false);
     };
     // A user who leaves before the end has seen enough.
     input.write_all(page).ok();

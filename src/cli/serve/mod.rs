@@ -226,10 +226,6 @@ pub(super) fn on(
     result
 }
 
-/// The number that shells add to that of a signal that has ended a process.
-#[cfg(unix)]
-const SIGNALLED: i32 = 128;
-
 /// How long the process may take to end after a signal, whatever it waits for.
 #[cfg(unix)]
 const STOPS: Duration = Duration::from_secs(8);
@@ -238,6 +234,7 @@ const STOPS: Duration = Duration::from_secs(8);
 /// after a while, the process ends at once, by the signal's exit code.
 #[cfg(unix)]
 pub(super) fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send> {
+    use crate::cli::exit::SIGNALLED;
     use tokio::signal::unix::{SignalKind, signal};
     // A write beyond the size that the system allows for a file then fails, as on a full disk. Without
     // a handler, which stays, the signal would end the process.
@@ -268,7 +265,7 @@ pub(super) fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send> 
             tracing::warn!("not everything has ended in time after a signal");
         }
         let signal = signal.unwrap_or(first);
-        std::process::exit(SIGNALLED + signal.as_raw_value());
+        std::process::exit(i32::from(SIGNALLED) + signal.as_raw_value());
     });
     Ok(async move {
         if stopped.await.is_err() {

@@ -63,8 +63,7 @@ impl OtherTools {
     /// The failure if the tool has deleted this conversation, which is then no longer listed.
     pub(super) fn deleted(&self, id: &SessionId) -> Option<Failure> {
         let source = self.live.forget_deleted(&self.catalog, id).ok()??;
-        let why = format!("{} has deleted this conversation", title(source.agent));
-        Some(Failure::with_code(NOT_FOUND, why))
+        Some(deleted_by(source.agent))
     }
 
     /// The conversations that are no sessions of the store.
@@ -90,6 +89,12 @@ impl OtherTools {
         while self.live.count_some(&self.catalog)? {}
         Ok(())
     }
+}
+
+/// The failure if the tool with this agent has deleted a conversation.
+pub(super) fn deleted_by(agent: &str) -> Failure {
+    let why = format!("{} has deleted this conversation", title(agent));
+    Failure::with_code(NOT_FOUND, why)
 }
 
 /// Why conversations of other tools are not shown.

@@ -3,13 +3,11 @@
 use std::io::{BufWriter, Write};
 use std::ops::RangeInclusive;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-#[cfg(unix)]
-use tokio::signal::unix::{SignalKind, signal};
+use crate::cli::exit::Failure;
 
-use rejoin::sys::descriptors;
-
+use super::foreground::{Foreground, ForegroundEnd};
 use super::style::Look;
 
 /// The default pager: it ends by itself if all fits, shows colours, and leaves the text on the
@@ -23,11 +21,7 @@ const SHELL: &str = "|&;<>()$`\\\"'*?[#~=%";
 const FAILED: RangeInclusive<i32> = 1..=127;
 
 /// A pager that runs.
-pub(in crate::cli) struct Pager {
-    child: Child,
-    /// Keeps Ctrl-C from ending this process: it is for the pager.
-    _runtime: Option<tokio::runtime::Runtime>,
-}
+pub(in crate::cli) struct Pager(Foreground);
 
 impl Pager {
     /// Starts the pager, if output goes to a terminal and the user wants one that can be started.
@@ -51,19 +45,22 @@ impl Pager {
 
     /// Starts a program that shows what it is given. What is written to the second result is shown.
     pub(in crate::cli) fn of(mut command: Command) -> Option<(Self, Box<dyn Write + Send>)> {
-        let mut child = descriptors::spawn(command.stdin(Stdio::piped())).ok()?;
-        let stdin = child.stdin.take()?;
-        let pager = Self {
-            child,
-            _runtime: keep_running(),
-        };
-        Some((pager, Box::new(BufWriter::new(stdin))))
+        let mut program = Foreground::start(command.stdin(Stdio::piped())).ok()?;
+        let stdin = program.stdin()?;
+        Some((Self(program), Box::new(BufWriter::new(stdin))))
     }
 
-    /// Waits until the user leaves it. False if it failed, and may have shown nothing.
-    pub(in crate::cli) fn wait(mut self) -> bool {
-        let status = self.child.wait();
-        status.is_ok_and(|status| status.code().is_none_or(|code| !FAILED.contains(&code)))
+    /// Waits until the user leaves it. False if it failed, and may have shown nothing. A failure without a
+    /// message if a signal has asked this process to end, which has ended the pager.
+    pub(in crate::cli) fn wait(self) -> Result<bool, Failure> {
+        match self.0.wait() {
+            Ok(ForegroundEnd::Signalled(code)) => Err(Failure::with_code(code, "")),
+            Ok(ForegroundEnd::Ended(status)) => {
+                let code = status.code();
+                Ok(code.is_none_or(|code| !FAILED.contains(&code)))
+            }
+            Err(_) => Ok(false),
+        }
     }
 }
 
@@ -96,19 +93,6 @@ fn command(pager: &str) -> Option<Command> {
     let mut command = Command::new(program);
     command.args(words);
     Some(command)
-}
-
-/// Handles Ctrl-C by doing nothing.
-fn keep_running() -> Option<tokio::runtime::Runtime> {
-    let mut builder = tokio::runtime::Builder::new_current_thread();
-    let runtime = builder.enable_io().build().ok()?;
-    let entered = runtime.enter();
-    #[cfg(unix)]
-    drop(signal(SignalKind::interrupt()).ok()?);
-    #[cfg(windows)]
-    drop(tokio::signal::windows::ctrl_c().ok()?);
-    drop(entered);
-    Some(runtime)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
     reason = "the files of other tools are no store"
 )]
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime};
@@ -13,12 +14,15 @@ use rejoin::sys::Timestamp;
 use serde_json::json;
 
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::termios::tcgetattr;
 use tempfile::TempDir;
 
 use crate::setup::Home;
 use crate::support::command::{command, fails, runs};
 use crate::support::logs::session;
 use crate::support::terminal::Terminal;
+
+use super::wait::OpenSession;
 
 /// What gives the screen back and shows the cursor.
 const GIVEN_BACK: &str = "\u{1b}[?1049l\u{1b}[?25h";
@@ -90,12 +94,23 @@ impl Picker {
         self.terminal.press(keys);
     }
 
-    /// The picker ends, and the terminal is as before.
+    /// The user has left the picker, and the terminal is as before.
     #[track_caller]
-    fn ends(mut self) {
-        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+    fn ends(self) {
+        self.ends_with(0);
+    }
+
+    /// The picker ends with this code, and the terminal is as before.
+    #[track_caller]
+    fn ends_with(mut self, code: i32) {
+        assert_eq!(self.child.wait().unwrap().code(), Some(code));
         while self.read() {}
         assert!(self.printed.contains(GIVEN_BACK), "{:?}", self.printed);
+    }
+
+    /// Sends this to the process of the picker, and no other one.
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 }
 
@@ -129,6 +144,11 @@ fn a_session_is_found_shown_copied_and_deleted() {
     assert_eq!(runs(root.path(), &["sessions", "list"]).lines().count(), 1);
 }
 
+/// The code of a process that a signal has ended, as shells see it.
+fn code(signal: Signal) -> i32 {
+    128 + signal.as_raw()
+}
+
 #[test]
 fn a_signal_gives_the_terminal_back() {
     let root = TempDir::new().unwrap();
@@ -136,17 +156,68 @@ fn a_signal_gives_the_terminal_back() {
     for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
         let mut picker = Picker::start(root.path());
         picker.expect("1 conversation of 1 agent");
-        let pid = Pid::from_child(&picker.child);
-        kill_process(pid, signal).unwrap();
-        picker.ends();
+        picker.signal(signal);
+        picker.ends_with(code(signal));
     }
     // A conversation that is shown waits for a key.
     let mut picker = Picker::start(root.path());
     picker.expect("1 conversation of 1 agent");
     picker.press("\r");
     picker.expect("Enter, q or Esc goes back");
-    kill_process(Pid::from_child(&picker.child), Signal::TERM).unwrap();
-    picker.ends();
+    picker.signal(Signal::TERM);
+    picker.ends_with(code(Signal::TERM));
+}
+
+#[test]
+fn a_signal_ends_the_pager() {
+    let root = TempDir::new().unwrap();
+    let long = "a line\n".repeat(20_000);
+    session(root.path(), &format!("hello\n{long}"));
+    // Neither reads all: the writer waits for it. The second does not end when it is asked to, and leaves
+    // the terminal without an echo.
+    let stubborn = "trap '' TERM HUP; stty -echo -icanon; echo shown; exec sleep 1000";
+    for pager in ["echo shown; exec sleep 1000", stubborn] {
+        for (arguments, signal) in [
+            (&["sessions"][..], Signal::TERM),
+            (&["sessions"], Signal::HUP),
+            (&["show", "last"], Signal::TERM),
+        ] {
+            let shows = command(root.path(), arguments);
+            let mut picker = Picker::with_pager(shows, 100, pager);
+            let before = tcgetattr(picker.terminal.open()).unwrap().local_modes;
+            if arguments == ["sessions"] {
+                picker.expect("1 conversation of 1 agent");
+                picker.press("\r");
+            }
+            picker.expect("shown");
+            // Ctrl-C is for the pager, which has it from the terminal.
+            picker.signal(Signal::INT);
+            picker.signal(signal);
+            assert_eq!(picker.child.wait().unwrap().code(), Some(code(signal)));
+            assert_eq!(
+                tcgetattr(picker.terminal.open()).unwrap().local_modes,
+                before
+            );
+            // Nobody has the terminal any more.
+            while picker.read() {}
+        }
+    }
+}
+
+#[test]
+fn a_signal_ends_what_was_chosen_from_the_list() {
+    let root = TempDir::new().unwrap();
+    let _open = OpenSession::new(root.path());
+    for signal in [Signal::INT, Signal::TERM] {
+        let mut picker = Picker::of(command(root.path(), &["attach"]), 100);
+        picker.expect_all(&["1 conversation of 1 agent", "Enter attach"]);
+        picker.press("\r");
+        picker.expect(GIVEN_BACK);
+        picker.expect("Ctrl-C leaves");
+        picker.signal(signal);
+        let status = picker.child.wait().unwrap();
+        assert_eq!(status.signal(), Some(signal.as_raw()));
+    }
 }
 
 #[test]
@@ -161,7 +232,7 @@ fn it_ends_when_its_terminal_is_gone() {
         ..
     } = picker;
     drop(terminal);
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(child.wait().unwrap().code(), Some(code(Signal::HUP)));
 }
 
 #[test]

@@ -24,14 +24,14 @@ use crate::support::logs::log;
 const LATER: Duration = Duration::from_millis(100);
 
 /// A session with a turn, which another process seems to have open.
-struct OpenSession {
-    id: String,
+pub(super) struct OpenSession {
+    pub(super) id: String,
     file: File,
     next: u64,
 }
 
 impl OpenSession {
-    fn new(store: &Path) -> Self {
+    pub(super) fn new(store: &Path) -> Self {
         let id = log(store, &[(Kind::Prompt, Some("msg_1"), prompt())]);
         let path = store.join(format!("sessions/{id}.jsonl"));
         let file = fs::OpenOptions::new().append(true).open(path).unwrap();

@@ -21,14 +21,14 @@ use crate::cli::programs::Rejoin;
 use crate::cli::resume;
 use crate::cli::store_changes::StoreChanges;
 use crate::cli::store_path;
-use crate::cli::term::{BAD, FAINT, Look, Output, StyledLine};
+use crate::cli::term::{BAD, FAINT, Foreground, Look, Output, StyledLine};
 use rejoin::export::Options;
 use rejoin::export::parts::{self, PartOptions};
 use rejoin::index::{Archived, Catalog, Filter, Listed, Pattern, Query, Search};
 use rejoin::store::{Store, StoreError};
 use rejoin::sys::{SessionId, Timestamp, with_causes};
 
-use super::context::{CommandContext, OtherTools, read};
+use super::context::{CommandContext, OtherTools, deleted_by, read};
 use super::delete::to_trash;
 use super::list;
 use super::named::ShortIds;
@@ -223,7 +223,7 @@ impl PickerScreen<'_> {
                     self.previews.forget();
                     None
                 }
-                ScreenInput::End => return Ok(PickerEnd::Left),
+                ScreenInput::End(code) => return Err(Failure::with_code(code, "")),
                 ScreenInput::None => None,
             };
             match action {
@@ -251,7 +251,12 @@ impl PickerScreen<'_> {
     /// Takes a session from the list that is no longer there, and says why.
     fn lose(&mut self, id: &SessionId, why: &Failure) {
         self.picker.remove(id);
-        self.picker.say(why.message());
+        let of_tool = self.listed.get(id).map(|listed| &listed.summary);
+        match of_tool.filter(|summary| summary.tool.is_some()) {
+            // The index may have forgotten the conversation meanwhile, and whose it was.
+            Some(summary) => self.picker.say(deleted_by(&summary.source).message()),
+            None => self.picker.say(why.message()),
+        }
         self.loads.ask(LoadRequest::All);
     }
 
@@ -378,8 +383,8 @@ impl PickerScreen<'_> {
         }
         attach.args(["attach", "--answer", id.as_str()]);
         self.lend(|_| {
-            let attached = attach.status();
-            let attached = attached.map(|_| ());
+            let attached = Foreground::start(&mut attach).and_then(Foreground::wait);
+            let attached = attached.map(drop);
             attached.map_err(|error| Failure::new(format!("cannot attach: {error}")))
         })
     }

@@ -19,7 +19,7 @@ use crossterm::terminal::{
 use crossterm::{cursor, execute, queue};
 
 use crate::cli::logging::StandardError;
-use crate::cli::term::StyledLine;
+use crate::cli::term::{EndSignals, StyledLine};
 
 use super::state::PickerKey;
 
@@ -37,13 +37,13 @@ pub(super) enum ScreenInput {
     Size,
     /// Nothing that matters.
     None,
-    /// This process is asked to end.
-    End,
+    /// This process is asked to end, by the signal with this exit code.
+    End(u8),
 }
 
 /// The whole screen.
 pub(super) struct Screen {
-    signals: Signals,
+    signals: EndSignals,
     /// The hook that reported panics before: it must not write to the screen of the picker.
     hook: Arc<Hook>,
     shown: Vec<String>,
@@ -53,7 +53,7 @@ pub(super) struct Screen {
 impl Screen {
     /// Takes the screen.
     pub(super) fn enter(colour: bool) -> io::Result<Self> {
-        let signals = Signals::new()?;
+        let signals = EndSignals::watch()?;
         #[cfg(unix)]
         std::thread::spawn(end_with_terminal);
         let hook: Arc<Hook> = Arc::from(panic::take_hook());
@@ -116,8 +116,8 @@ impl Screen {
 
     /// Waits a moment for input, and only briefly if there will soon be something to show.
     pub(super) fn input(&mut self, briefly: bool) -> io::Result<ScreenInput> {
-        if self.signals.have_come() {
-            return Ok(ScreenInput::End);
+        if let Some(code) = self.signals.any() {
+            return Ok(ScreenInput::End(code));
         }
         if !event::poll(if briefly { BRIEFLY } else { WAIT })? {
             return Ok(ScreenInput::None);
@@ -133,7 +133,7 @@ impl Screen {
     }
 
     /// Waits until the user has read what was printed while others used the terminal. False if the user
-    /// leaves the list, too, or this process is asked to end.
+    /// leaves the list, too.
     pub(super) fn wait_for_key(&mut self) -> io::Result<bool> {
         // Ctrl-C was for what printed.
         self.forget_interrupt();
@@ -149,11 +149,11 @@ impl Screen {
     fn goes_back(&mut self) -> io::Result<bool> {
         loop {
             match self.input(false)? {
-                ScreenInput::End | ScreenInput::Key(PickerKey::Control('c' | 'd')) => {
-                    return Ok(false);
-                }
-                // The latter is Enter, if it was pressed before keys were read one by one.
-                ScreenInput::Key(
+                ScreenInput::Key(PickerKey::Control('c' | 'd')) => return Ok(false),
+                // At the end of the process, the list ends by itself. Ctrl-J is Enter, if it was pressed before
+                // keys were read one by one.
+                ScreenInput::End(_)
+                | ScreenInput::Key(
                     PickerKey::Enter
                     | PickerKey::Escape
                     | PickerKey::Char('q' | ' ')
@@ -214,76 +214,20 @@ fn key_of(code: KeyCode, control: bool) -> Option<PickerKey> {
     reason = "the thread that draws may be inside of a read that does not end"
 )]
 fn end_with_terminal() {
+    use crate::cli::exit::SIGNALLED;
     use rustix::event::{PollFd, PollFlags, poll};
+    use rustix::process::Signal;
     let stdin = io::stdin();
     loop {
         // The end is reported in any case.
         let mut watched = [PollFd::new(&stdin, PollFlags::empty())];
         match poll(&mut watched, None) {
             Err(rustix::io::Errno::INTR) => {}
-            Ok(_) if watched[0].revents().contains(PollFlags::HUP) => std::process::exit(0),
+            Ok(_) if watched[0].revents().contains(PollFlags::HUP) => {
+                std::process::exit(i32::from(SIGNALLED) + Signal::HUP.as_raw());
+            }
             // This system does not say it.
             _ => return,
         }
-    }
-}
-
-/// The signals that ask this process to end.
-struct Signals {
-    runtime: tokio::runtime::Runtime,
-    #[cfg(unix)]
-    all: [tokio::signal::unix::Signal; 3],
-}
-
-impl Signals {
-    fn new() -> io::Result<Self> {
-        let mut builder = tokio::runtime::Builder::new_current_thread();
-        let runtime = builder.enable_all().build()?;
-        #[cfg(unix)]
-        let all = {
-            use tokio::signal::unix::{SignalKind, signal};
-            let _entered = runtime.enter();
-            [
-                signal(SignalKind::terminate())?,
-                signal(SignalKind::hangup())?,
-                signal(SignalKind::interrupt())?,
-            ]
-        };
-        Ok(Self {
-            runtime,
-            #[cfg(unix)]
-            all,
-        })
-    }
-
-    #[cfg(unix)]
-    fn have_come(&mut self) -> bool {
-        let [terminate, hangup, interrupt] = &mut self.all;
-        let any = async {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = hangup.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-        };
-        let now = async { tokio::time::timeout(Duration::ZERO, any).await.is_ok() };
-        self.runtime.block_on(now)
-    }
-
-    #[cfg(unix)]
-    fn forget_interrupt(&mut self) {
-        let [_, _, interrupt] = &mut self.all;
-        let come = async { tokio::time::timeout(Duration::ZERO, interrupt.recv()).await };
-        self.runtime.block_on(come).ok();
-    }
-
-    #[cfg(not(unix))]
-    fn forget_interrupt(&mut self) {}
-
-    #[cfg(not(unix))]
-    fn have_come(&mut self) -> bool {
-        // Ctrl-C is a key, and there are no other signals.
-        _ = &self.runtime;
-        false
     }
 }

@@ -156,7 +156,7 @@ fn page(
     let mut paged = Output::on(stdin, output.look().clone());
     print(reader, options, end_notes, &mut paged)?;
     paged.finish()?;
-    Ok(pager.wait())
+    pager.wait()
 }
 
 fn print(
