@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rejoin::index::{Catalog, ListError};
-use rejoin::sources::{LiveSources, SOURCES, Source, ToolFolders};
+use rejoin::sources::{DueConversation, LiveSources, SOURCES, Source, ToolFolders};
 use rejoin::sys::Timestamp;
 
 use super::exit::Failure;
@@ -128,15 +128,15 @@ impl SourceChoice {
 }
 
 /// The tools that will delete conversations of which there is no copy in the store within the next 7 days,
-/// and how many each. Without a catalog there is no store.
+/// and which ones. Without a catalog there is no store.
 pub(super) fn soon_deleted(
     live: &LiveSources,
     catalog: Option<&Catalog>,
     now: Timestamp,
-) -> Result<Vec<(&'static Source, usize)>, ListError> {
-    let soon = rejoin::sources::soon_deleted(live, catalog, now, AHEAD)?;
-    let number = |source: &'static Source| Some((source, *soon.get(source.name)?));
-    Ok(SOURCES.iter().filter_map(number).collect())
+) -> Result<Vec<(&'static Source, Vec<DueConversation>)>, ListError> {
+    let mut soon = rejoin::sources::soon_deleted(live, catalog, now, AHEAD)?;
+    let of_tool = |source: &'static Source| Some((source, soon.remove(source.name)?));
+    Ok(SOURCES.iter().filter_map(of_tool).collect())
 }
 
 /// The name of the tool with this agent.

@@ -7,7 +7,7 @@ use crate::cli::sources;
 use crate::cli::store_path;
 use crate::cli::term::count;
 use rejoin::engine::known::title;
-use rejoin::sources::{SOURCES, Source, gone};
+use rejoin::sources::{DueConversation, SOURCES, Source, gone};
 use rejoin::sys::Sys;
 
 use super::finding::Finding;
@@ -85,7 +85,7 @@ fn prompts((source, number): &(&Source, usize)) -> Finding {
     Finding::ok(CHECK, what).hint(hint)
 }
 
-fn soon_deleted((source, number): &(&Source, usize)) -> Finding {
+fn soon_deleted((source, due): &(&Source, Vec<DueConversation>)) -> Finding {
     let days = sources::places().and_then(|places| source.days_kept(&places));
     let rule = days.map_or(String::new(), |days| {
         format!(", since it keeps them for {}", count(days, "day"))
@@ -96,7 +96,7 @@ fn soon_deleted((source, number): &(&Source, usize)) -> Finding {
         format!(
             "{} will delete {} in the next 7 days, when it is started{rule}",
             title(source.agent),
-            count(*number, "conversation")
+            count(due.len(), "conversation")
         ),
         format!("`rejoin import {name}` copies them; `rejoin setup import` copies new ones, too"),
     )

@@ -313,12 +313,16 @@ fn a_conversation_that_its_tool_will_delete_is_kept_by_a_key() {
             "> About to go",
             "1 in this project, first",
             "Claude Code will delete 1 conversation",
+            "2 days left",
         ]);
         if columns == 160 {
             picker.press("d");
             picker.expect("Claude Code keeps it");
+            picker.press("w");
+            picker.expect("What tools will delete");
             picker.press("i");
-            picker.expect("A copy is in the store");
+            picker.expect_all(&["A copy is in the store", "kept"]);
+            // It stays where it was, so that the next key is about it.
             picker.press("d");
             picker.expect("to the trash?");
             picker.press("n");

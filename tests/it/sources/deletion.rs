@@ -133,7 +133,7 @@ impl Aged {
         let soon = soon_deleted(&live, Some(&catalog), Sys::real().clock.now(), 7 * DAY);
         let soon = soon.unwrap();
         assert!(soon.keys().all(|tool| *tool == self.tool), "{soon:?}");
-        soon.get(self.tool).copied().unwrap_or(0)
+        soon.get(self.tool).map_or(0, Vec::len)
     }
 }
 
@@ -286,6 +286,24 @@ fn grok_build_deletes_by_its_settings() {
 }
 
 #[test]
+fn it_is_known_when_a_conversation_is_deleted() {
+    let claude = Aged::new("claude-code", &AGES);
+    claude.set(".claude/settings.json", r#"{"cleanupPeriodDays": 28}"#);
+    let live = LiveSources::new(vec![source("claude-code")], claude.places());
+    let now = Timestamp::of_system(SystemTime::now());
+    let soon = soon_deleted(&live, None, now, 7 * DAY).unwrap();
+    let day = i64::try_from(DAY.as_millis()).unwrap();
+    // Half a day more, since the files were written before.
+    let left = |due: Timestamp| due.as_millis() - now.as_millis() + day / 2;
+    let due = soon["claude-code"]
+        .iter()
+        .map(|one| left(one.due).div_euclid(day));
+    let mut due: Vec<_> = due.collect();
+    due.sort_unstable();
+    assert_eq!(due, [-272, 4, 6]);
+}
+
+#[test]
 fn other_tools_delete_nothing_by_themselves() {
     assert_eq!(Aged::new("codex", &AGES).soon(), 0);
 }
@@ -309,5 +327,5 @@ fn a_conversation_with_a_copy_is_not_counted() {
     let live = LiveSources::new(vec![tool], claude.places());
     let now = Timestamp::of_system(SystemTime::now());
     let soon = soon_deleted(&live, None, now, 7 * DAY).unwrap();
-    assert_eq!(soon["claude-code"], 2);
+    assert_eq!(soon["claude-code"].len(), 2);
 }

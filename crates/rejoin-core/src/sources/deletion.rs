@@ -64,7 +64,16 @@ impl DeletionRule {
     }
 }
 
-/// How many conversations each tool of `live` will delete if it is started within this time from now, of
+/// A conversation that its tool will delete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueConversation {
+    /// The id that its session has or would have; none before there is a store.
+    pub session: Option<String>,
+    /// The time from which on the tool deletes it when it is started.
+    pub due: Timestamp,
+}
+
+/// The conversations that each tool of `live` will delete if it is started within this time from now, of
 /// which there is no copy in the store. Tools that delete none are left out. Without a catalog there is no
 /// store, and each file counts.
 pub fn soon_deleted(
@@ -72,7 +81,7 @@ pub fn soon_deleted(
     catalog: Option<&Catalog>,
     now: Timestamp,
     within: Duration,
-) -> Result<BTreeMap<&'static str, usize>, ListError> {
+) -> Result<BTreeMap<&'static str, Vec<DueConversation>>, ListError> {
     let within = i64::try_from(within.as_millis()).unwrap_or(i64::MAX);
     let then = now.as_millis().saturating_add(within);
     if let Some(catalog) = catalog {
@@ -91,12 +100,16 @@ pub fn soon_deleted(
         let mut deleted = deleted_by(deletion, &live.places, &files, then);
         if let Some(catalog) = catalog.filter(|catalog| catalog.is_in_database()) {
             // The files do not tell which of them have a copy there.
-            let names = deleted.iter().flat_map(|file| file.names.clone());
+            let names = deleted.iter().flat_map(|(file, _)| file.names.clone());
             let ours = catalog.ours(source.agent, &names.collect::<Vec<_>>())?;
-            deleted.retain(|file| file.names.iter().all(|name| !ours.contains(name)));
+            deleted.retain(|(file, _)| file.names.iter().all(|name| !ours.contains(name)));
         }
         if !deleted.is_empty() {
-            soon.insert(source.name, deleted.len());
+            let deleted = deleted.into_iter().map(|(file, due)| DueConversation {
+                session: file.names.first().cloned(),
+                due: Timestamp::from_millis(due),
+            });
+            soon.insert(source.name, deleted.collect());
         }
     }
     Ok(soon)
@@ -125,13 +138,14 @@ fn found_files(source: &Source, places: &ToolFolders) -> Vec<ConversationFile> {
     files.collect()
 }
 
-/// The conversations that a tool has deleted at this time, in milliseconds, and that are nowhere else.
+/// The conversations that a tool has deleted at this time, in milliseconds, and that are nowhere else, and
+/// when it may delete each.
 fn deleted_by<'a>(
     deletion: &ToolDeletion,
     places: &ToolFolders,
     files: &'a [ConversationFile],
     then: i64,
-) -> Vec<&'a ConversationFile> {
+) -> Vec<(&'a ConversationFile, i64)> {
     let mut settings = SettingsFiles::default();
     let users = (deletion.rule)(places, None, &mut settings);
     let projects: BTreeSet<&str> = files.iter().map(|file| file.cwd.as_str()).collect();
@@ -145,21 +159,29 @@ fn deleted_by<'a>(
     let strictest = strictest.min().filter(|_| deletion.everywhere);
     // The conversations that were changed last come first.
     let mut newer: HashMap<Option<&Path>, usize> = HashMap::new();
-    let is_deleted = files.iter().filter(|file| {
+    let due = files.iter().filter_map(|file| {
         let rule = rules[file.cwd.as_str()];
         let before = newer.entry(Path::new(&file.path).parent()).or_default();
         *before += 1;
-        let is_old = |age| file.changed.saturating_add(age) < then;
-        let mut by_age = || {
-            let project = folder_of(&file.cwd);
-            let own = (deletion.of_file)(places, project, Path::new(&file.path), &mut settings);
-            own.is_none_or(|own| own.age.is_some_and(is_old))
+        if !file.is_only {
+            return None;
+        }
+        if rule.most.is_some_and(|most| *before > most) {
+            return Some((file, file.changed));
+        }
+        let old_at = |age: Option<i64>| {
+            let at = file.changed.saturating_add(age?);
+            (at < then).then_some(at)
         };
-        let by_number = rule.most.is_some_and(|most| *before > most);
         // Only what is old is looked into.
-        file.is_only && (by_number || strictest.or(rule.age).is_some_and(is_old) && by_age())
+        let due = old_at(strictest.or(rule.age))?;
+        let project = folder_of(&file.cwd);
+        match (deletion.of_file)(places, project, Path::new(&file.path), &mut settings) {
+            Some(own) => old_at(own.age).map(|own| (file, own.max(due))),
+            None => Some((file, due)),
+        }
     });
-    is_deleted.collect()
+    due.collect()
 }
 
 /// Files with settings, each of which is read once: those of the user count for each project.

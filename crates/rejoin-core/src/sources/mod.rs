@@ -71,7 +71,7 @@ pub use chosen::ChosenFiles;
 pub use conversation::{NewRecord, ToolConversation, UNNAMED};
 pub use damage::{DamageKind, DamagedPlace};
 use deletion::ToolDeletion;
-pub use deletion::soon_deleted;
+pub use deletion::{DueConversation, soon_deleted};
 use file::{bytes, has_any, json_file, no_file, open, read_into};
 use grown::RecordLinks;
 pub use live::LiveSources;

@@ -1,6 +1,6 @@
 //! The rows of a picker: at once as the index has them, then as the files are, with what the user has.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use crate::cli::term::{ACTIVE, PLAIN, STRONG, Span, WAITING, count};
 use rejoin::engine::known::title;
 use rejoin::index::{Archived, Catalog, Filter, Listed};
 use rejoin::record::ActivityState;
-use rejoin::sources::Source;
+use rejoin::sources::{DueConversation, Source};
 use rejoin::store::Store;
-use rejoin::sys::{grouped, worktrees};
+use rejoin::sys::{Timestamp, grouped, worktrees};
 
 /// How many sessions are listed before the files of other tools are looked at.
 const AT_ONCE: usize = 500;
@@ -49,11 +49,18 @@ pub(super) struct Overview {
     here: usize,
     /// Whether that is a repository, and not the folder alone.
     is_repository: bool,
-    /// The tools that will soon delete conversations, and how many each.
-    soon_deleted: Vec<(&'static Source, usize)>,
+    /// The tools that will soon delete conversations, and which ones.
+    soon_deleted: Vec<(&'static Source, Vec<DueConversation>)>,
 }
 
 impl Overview {
+    /// When the tool of each of these sessions may delete it, by their ids.
+    pub(super) fn due(&self) -> HashMap<&str, Timestamp> {
+        let due = self.soon_deleted.iter().flat_map(|(_, due)| due);
+        let due = due.filter_map(|one| Some((one.session.as_deref()?, one.due)));
+        due.collect()
+    }
+
     /// The lines above the list.
     pub(super) fn lines(&self) -> Vec<Vec<Span>> {
         let sessions = format!(
@@ -80,12 +87,12 @@ impl Overview {
             }
         }
         let soon = self.soon_deleted.iter().map(|soon| {
-            let (source, number) = soon;
+            let (source, due) = soon;
             let text = format!(
-                "{} will delete {} in the next 7 days: `i` keeps one, `rejoin import` all, \
-                 `rejoin setup import` also what comes",
+                "{} will delete {} in the next 7 days: `w` shows which, `i` keeps one, `rejoin import` \
+                 all, `rejoin setup import` also what comes",
                 title(source.agent),
-                count(*number, "conversation"),
+                count(due.len(), "conversation"),
             );
             vec![(WAITING, text)]
         });
@@ -209,14 +216,20 @@ mod tests {
         overview.running = 2;
         overview.waiting = 1;
         let claude = SOURCES.iter().find(|source| source.name == "claude-code");
-        overview.soon_deleted.push((claude.unwrap(), 7));
+        let due = DueConversation {
+            session: Some("sess_1".to_owned()),
+            due: Timestamp::from_millis(5),
+        };
+        overview.soon_deleted.push((claude.unwrap(), vec![due; 7]));
         assert_eq!(
             text(&overview),
             [
                 "1,234 conversations of 5 agents · 12 in this project, first · 2 running · 1 waiting for you",
-                "Claude Code will delete 7 conversations in the next 7 days: `i` keeps one, `rejoin import` \
-                 all, `rejoin setup import` also what comes",
+                "Claude Code will delete 7 conversations in the next 7 days: `w` shows which, `i` keeps one, \
+                 `rejoin import` all, `rejoin setup import` also what comes",
             ]
         );
+        let due = HashMap::from([("sess_1", Timestamp::from_millis(5))]);
+        assert_eq!(overview.due(), due);
     }
 }

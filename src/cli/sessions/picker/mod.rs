@@ -4,7 +4,7 @@ mod loader;
 mod screen;
 mod state;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,7 +21,7 @@ use crate::cli::programs::Rejoin;
 use crate::cli::resume;
 use crate::cli::store_changes::StoreChanges;
 use crate::cli::store_path;
-use crate::cli::term::{BAD, FAINT, Foreground, Look, Output, StyledLine};
+use crate::cli::term::{BAD, FAINT, Foreground, GOOD, Look, Output, StyledLine, WAITING, count};
 use rejoin::export::Options;
 use rejoin::export::parts::{self, PartOptions};
 use rejoin::index::{Archived, Catalog, Filter, Listed, Pattern, Query, Search};
@@ -36,7 +36,7 @@ use super::rename::set_title;
 use super::search::{hit_line, sought_words};
 use super::show::painter::ConversationPainter;
 use super::show::{self, EndNotes};
-use loader::{LoadRequest, LoadedSessions};
+use loader::{LoadRequest, LoadedSessions, Overview};
 use screen::{Screen, ScreenInput};
 use state::{Picker, PickerAction, PickerRow, PreviewRequest};
 
@@ -112,6 +112,7 @@ fn start(
     let mut session = PickerScreen {
         context,
         listed: HashMap::new(),
+        kept: BTreeSet::new(),
         screen,
         picker: Picker::new(columns, lines).choosing(choice.map(|choice| choice.verb)),
         choice,
@@ -127,9 +128,19 @@ fn broken(error: &io::Error) -> Failure {
     Failure::new(format!("cannot use the terminal: {error}"))
 }
 
-fn row(session: &Listed, short: ShortIds, look: &Look, now: Timestamp) -> PickerRow {
+/// The row of a session, which its tool may delete at the time `due`.
+fn row(
+    session: &Listed,
+    due: Option<Timestamp>,
+    short: ShortIds,
+    look: &Look,
+    now: Timestamp,
+) -> PickerRow {
     let summary = &session.summary;
-    let shown = list::row(session, short, look, now);
+    let mut shown = list::row(session, short, look, now);
+    if let Some(due) = due {
+        (shown.state, shown.state_style) = (days_left(due, now), WAITING);
+    }
     let words = [
         &shown.title,
         session.id.as_str(),
@@ -149,7 +160,18 @@ fn row(session: &Listed, short: ShortIds, look: &Look, now: Timestamp) -> Picker
             format!("It is read-only: {tool} keeps it. `i` makes a copy, which can be changed.")
         }),
         shown,
-        has_state: false,
+        is_due: due.is_some(),
+        has_state: due.is_some(),
+    }
+}
+
+/// How long it takes until a tool deletes a conversation, in a few words.
+fn days_left(due: Timestamp, now: Timestamp) -> String {
+    let left = due.as_millis().saturating_sub(now.as_millis());
+    let day = Duration::from_hours(24).as_millis();
+    match u128::try_from(left).map(|left| left.div_ceil(day)) {
+        Err(_) | Ok(0) => "no day left".to_owned(),
+        Ok(days) => format!("{} left", count(days as usize, "day")),
     }
 }
 
@@ -157,6 +179,8 @@ fn row(session: &Listed, short: ShortIds, look: &Look, now: Timestamp) -> Picker
 struct PickerScreen<'a> {
     context: &'a CommandContext<'a>,
     listed: HashMap<SessionId, Listed>,
+    /// The conversations of tools of which the user has made a copy.
+    kept: BTreeSet<SessionId>,
     screen: Screen,
     picker: Picker,
     choice: Option<PickerChoice>,
@@ -250,7 +274,10 @@ impl PickerScreen<'_> {
 
     /// Takes a session from the list that is no longer there, and says why.
     fn lose(&mut self, id: &SessionId, why: &Failure) {
-        self.picker.remove(id);
+        if !self.picker.remove(id) {
+            // The user has just deleted it.
+            return;
+        }
         let of_tool = self.listed.get(id).map(|listed| &listed.summary);
         match of_tool.filter(|summary| summary.tool.is_some()) {
             // The index may have forgotten the conversation meanwhile, and whose it was.
@@ -264,7 +291,15 @@ impl PickerScreen<'_> {
     fn take(&mut self, loaded: LoadedSessions) {
         let now = self.context.sys.clock.now();
         let rows = loaded.listed.iter();
-        let rows = rows.map(|session| row(session, loaded.short, &self.look, now));
+        let due = loaded.overview.as_ref().map(Overview::due);
+        let due = due.unwrap_or_default();
+        let rows = rows.map(|session| {
+            let due = due.get(session.id.as_str()).copied();
+            let mut row = row(session, due, loaded.short, &self.look, now);
+            // What was kept stays where it was shown, to go on with it.
+            row.is_due |= self.kept.contains(&row.id);
+            row
+        });
         self.picker.set_rows(rows.collect());
         let listed = loaded.listed.into_iter();
         self.listed = listed.map(|one| (one.id.clone(), one)).collect();
@@ -279,7 +314,11 @@ impl PickerScreen<'_> {
         let states = wanted.map(|id| {
             let listed = self.listed.get(&id);
             let state = listed.map(|listed| list::state(self.context, listed));
-            (id, state.unwrap_or_default())
+            let state = state.unwrap_or_default();
+            if state.0.is_empty() && self.kept.contains(&id) {
+                return (id, ("kept".to_owned(), GOOD));
+            }
+            (id, state)
         });
         let states = states.collect();
         self.picker.set_states(states);
@@ -363,6 +402,7 @@ impl PickerScreen<'_> {
             tools.deleted(id).unwrap_or_else(failed)
         })?;
         listed.summary.tool = None;
+        self.kept.insert(id.clone());
         self.picker.change(id, |row| row.kept = None);
         self.loads.ask(LoadRequest::All);
         let note = "A copy is in the store, which stays if the tool deletes its own.";

@@ -21,7 +21,7 @@ const SHARE: usize = 2;
 const KEYS: &str = "Enter show · / search · r go on · i keep · ? keys · q quit";
 const NAMING_KEYS: &str = " · Enter rename · Esc leave it";
 /// The keys, and what they do.
-const ALL_KEYS: [(&str, &str); 15] = [
+const ALL_KEYS: [(&str, &str); 16] = [
     ("Enter", "show the conversation"),
     (
         "/",
@@ -33,6 +33,10 @@ const ALL_KEYS: [(&str, &str); 15] = [
     ("e", "export it as Markdown into a new file in this folder"),
     ("n", "give it another name"),
     ("i", "import: keep a copy here of what another tool keeps"),
+    (
+        "w",
+        "only what its tool will delete in the next 7 days, or all",
+    ),
     ("c", "copy its ID"),
     ("d", "move it to the trash"),
     ("↑ ↓ j k", "the one before, the next"),
@@ -116,6 +120,8 @@ pub(super) struct PickerRow {
     pub(super) version: (u64, String),
     /// The text that is searched at once, in lower case.
     pub(super) words: String,
+    /// Whether its tool will soon delete it.
+    pub(super) is_due: bool,
     /// Whether the session's state is known.
     pub(super) has_state: bool,
 }
@@ -128,6 +134,8 @@ pub(super) struct Picker {
     /// The rows that match the search, in the order in which they are shown.
     found: Vec<usize>,
     query: String,
+    /// Whether only sessions that their tools will soon delete are shown.
+    only_due: bool,
     /// The sessions that the index found, and the search that found them.
     hits: Option<(String, Vec<SessionId>)>,
     mode: PickerMode,
@@ -259,10 +267,13 @@ impl Picker {
             if key != PickerKey::Escape {
                 return self.moved(key);
             }
-            if self.query.is_empty() {
+            if self.only_due {
+                self.only_due = false;
+            } else if self.query.is_empty() {
                 return Some(PickerAction::Quit);
+            } else {
+                self.query.clear();
             }
-            self.query.clear();
             self.search();
             return None;
         };
@@ -279,6 +290,10 @@ impl Picker {
                 self.mode = PickerMode::Keys;
                 return None;
             }
+            'w' => {
+                self.switch_due();
+                return None;
+            }
             'd' | 'n' => {
                 self.ask_to_change(letter == 'n');
                 return None;
@@ -292,6 +307,18 @@ impl Picker {
             _ => return None,
         };
         self.chosen().map(action)
+    }
+
+    /// Shows only sessions that their tools will soon delete, or all again.
+    fn switch_due(&mut self) {
+        if self.only_due || self.rows.iter().any(|row| row.is_due) {
+            self.only_due = !self.only_due;
+            self.search();
+        } else {
+            self.say(
+                "No tool will delete a conversation in the next 7 days that has no copy here.",
+            );
+        }
     }
 
     /// Asks for another title of the chosen session, or whether to delete it; says why not if another tool
@@ -358,10 +385,10 @@ impl Picker {
     /// Searches, and chooses this session again if it is found.
     fn search_and_choose(&mut self, before: Option<&SessionId>) {
         let query = self.query.to_lowercase();
+        let is_shown = |row: &PickerRow| row.is_due || !self.only_due;
         let has_all = |row: &PickerRow| {
-            query
-                .split_whitespace()
-                .all(|word| row.words.contains(word))
+            let mut words = query.split_whitespace();
+            is_shown(row) && words.all(|word| row.words.contains(word))
         };
         let rows = self.rows.iter().enumerate();
         self.found = rows
@@ -375,7 +402,7 @@ impl Picker {
                 .iter()
                 .filter_map(|id| self.rows.iter().position(|row| row.id == *id));
             for place in places {
-                if !self.found.contains(&place) {
+                if !self.found.contains(&place) && is_shown(&self.rows[place]) {
                     self.found.push(place);
                 }
             }
@@ -469,15 +496,16 @@ impl Picker {
         note.clone_into(&mut self.note);
     }
 
-    /// A session is no longer there.
-    pub(super) fn remove(&mut self, id: &SessionId) {
-        let place = self.chosen;
+    /// A session is no longer there. Whether it was in the list.
+    pub(super) fn remove(&mut self, id: &SessionId) -> bool {
+        let (place, before) = (self.chosen, self.rows.len());
         self.rows.retain(|row| row.id != *id);
         self.found.clear();
         self.lay_out();
         self.search();
         self.chosen = place;
         self.settle();
+        self.rows.len() < before
     }
 
     /// A session has another title, or is no longer one that another tool keeps.
@@ -523,6 +551,11 @@ impl Picker {
             head.push(FAINT, if typing { "▏ " } else { "  " });
             head.push(FAINT, &count);
             return vec![head.cut(self.columns)];
+        }
+        if self.only_due {
+            let text =
+                "What tools will delete in the next 7 days: `i` keeps one, `w` shows all again";
+            return vec![StyledLine::new(WAITING, text).cut(self.columns)];
         }
         let Some(overview) = &self.overview else {
             return vec![StyledLine::new(FAINT, "Looking for conversations …").cut(self.columns)];
@@ -575,6 +608,8 @@ impl Picker {
                     FAINT,
                     if self.rows.is_empty() {
                         "There are no sessions."
+                    } else if self.only_due {
+                        "Nothing will be deleted that has no copy here."
                     } else {
                         "No session has these words."
                     },

@@ -20,6 +20,7 @@ fn picker(titles: &[&str], columns: usize, lines: usize) -> Picker {
         kept: (n == 3).then(|| "It is read-only: codex keeps it.".to_owned()),
         words: title.to_lowercase(),
         version: (0, String::new()),
+        is_due: n == 2,
         has_state: false,
     });
     let mut picker = Picker::new(columns, lines);
@@ -88,6 +89,13 @@ fn keys_ask_for_actions() {
         ("a", Some(PickerAction::Attach(id(0)))),
         ("e", Some(PickerAction::Export(id(0)))),
         ("i", Some(PickerAction::Import(id(0)))),
+        // Only the session that will be deleted, also of those that are searched for.
+        ("w i", Some(PickerAction::Import(id(2)))),
+        ("w / d o c tab i", Some(PickerAction::Import(id(2)))),
+        ("w / r e d i s enter", None),
+        ("end w w enter", Some(PickerAction::Show(id(2)))),
+        ("w esc down enter", Some(PickerAction::Show(id(3)))),
+        ("w esc esc", Some(PickerAction::Quit)),
         (
             "down n enter",
             Some(PickerAction::Rename(id(1), TITLES[1].to_owned())),
