@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 
+use rejoin::engine::known::title;
 use rejoin::export::{self, Format, Options};
 use rejoin::redact::Redactor;
 use rejoin::store::LogReader;
@@ -78,7 +79,11 @@ impl ExportFormat {
 /// Writes a conversation as Markdown to a file.
 pub(super) fn write_markdown(reader: &mut LogReader, path: &Path) -> Result<(), Failure> {
     let mut file = PrivateFile::create(path)?;
-    export::write(reader, Format::Markdown, Options::default(), &mut |text| {
+    let options = Options {
+        title_of: Some(title),
+        ..Options::default()
+    };
+    export::write(reader, Format::Markdown, options, &mut |text| {
         file.write(&printable(text))
     })?;
     file.finish()
@@ -94,6 +99,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         redact: redactor.as_ref(),
         last: args.last.map(|last| last as u64),
         tool_branch: tool_branch.as_ref(),
+        title_of: Some(title),
     };
     let safe = |text: &str| match form {
         ExportFormat::Md => printable(text),

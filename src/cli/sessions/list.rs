@@ -293,9 +293,13 @@ pub(in crate::cli) fn folder(cwd: Option<&Path>) -> Result<Option<String>, Failu
 
 /// A session on one line, for programs, with the tool that it is from.
 fn line_with_tool(session: &Listed) -> String {
+    format!("{:<12} {}", tool_of(session), line(session))
+}
+
+/// The name by which options take the tool or the agent of a session, for programs.
+pub(super) fn tool_of(session: &Listed) -> String {
     let source = &session.summary.source;
-    let tool = name_of(source).map_or_else(|| one_line(source), str::to_owned);
-    format!("{tool:<12} {}", line(session))
+    name_of(source).map_or_else(|| one_line(source), str::to_owned)
 }
 
 /// A session on one line, for programs.

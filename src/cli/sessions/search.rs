@@ -434,11 +434,8 @@ fn show(hits: &[Hit], output: &mut Output) -> Result<(), Failure> {
         return Ok(());
     };
     let Listed { id, summary, .. } = &first.session;
-    let source = one_line(&summary.source);
-    output.line(format!(
-        "{id}  {}  {source}",
-        list::minute(last_used(summary))
-    ))?;
+    let (used, tool) = (last_used(summary), list::tool_of(&first.session));
+    output.line(format!("{id}  {}  {tool}", list::minute(used)))?;
     let title = summary.title.as_deref().unwrap_or(super::named::UNTITLED);
     output.line(format!("  {}", one_line(title)))?;
     for hit in hits {

@@ -13,6 +13,7 @@ use std::process::{Output, Stdio};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::setup::Home;
 use crate::support::command::{command, fails, runs};
 use crate::support::logs::session;
 use crate::support::systems;
@@ -112,6 +113,35 @@ fn search_without_hits() {
         text,
         format!("rejoin: there is no session that works in {elsewhere}\n")
     );
+}
+
+#[test]
+fn agents_have_names_for_people_and_for_scripts() {
+    let home = Home::new();
+    let folder = home.path(".claude/projects/p");
+    std::fs::create_dir_all(&folder).unwrap();
+    let prompt = json!({"type": "user", "uuid": "1", "parentUuid": null, "cwd": "/srv",
+        "timestamp": "2026-03-01T10:00:00.000Z", "message": {"role": "user", "content": "hello"}});
+    let file = folder.join("00000000-0000-4000-8000-000000000001.jsonl");
+    std::fs::write(file, format!("{prompt}\n")).unwrap();
+    for (arguments, name) in [
+        (&["list"][..], "claude-code  sess_"),
+        (&["search", "hello"], "10:00  claude-code\n"),
+        (&["list", "--json"], "\"claude-agent-acp\""),
+        (
+            &["export", "last", "--format", "json"],
+            "\"claude-agent-acp\"",
+        ),
+        (&["export", "last"], "- Agent: Claude Code\n"),
+        (&["show", "last"], "Claude Code · /srv\n"),
+        (&["stats"], "Claude Code "),
+    ] {
+        let text = home.runs(arguments);
+        assert!(text.contains(name), "{arguments:?}: {text}");
+    }
+    for name in ["Claude Code", "claude-code", "claude-agent-acp"] {
+        assert_eq!(home.runs(&["list", "--agent", name]).lines().count(), 1);
+    }
 }
 
 #[test]

@@ -22,9 +22,16 @@ pub struct Options<'a> {
     pub last: Option<u64>,
     /// The branch of its tool, if there is one.
     pub tool_branch: Option<&'a ToolBranch>,
+    /// Says what an agent is called by people, for the forms that they read: pages know it themselves.
+    pub title_of: Option<fn(&str) -> &str>,
 }
 
 impl Options<'_> {
+    /// What an agent is called in a form that people read.
+    pub(super) fn title_of(self, agent: &str) -> &str {
+        self.title_of.map_or(agent, |title_of| title_of(agent))
+    }
+
     /// How many of the turns in a log are left out.
     pub(super) fn skipped(self, scan: &Scan) -> u64 {
         let turns = scan.prompts.len() as u64;

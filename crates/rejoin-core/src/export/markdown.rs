@@ -27,7 +27,7 @@ pub(super) fn write<E: From<StoreError>>(
     parts::read(reader, choice, &mut |part| {
         let mut out = String::new();
         match part {
-            ConversationPart::Session(session) => out = head(session),
+            ConversationPart::Session(session) => out = head(session, options),
             ConversationPart::Turn(turn, at) => {
                 paragraph(&format!("## {turn}. {}", minute(at)), &mut out);
             }
@@ -50,7 +50,7 @@ pub(super) fn write<E: From<StoreError>>(
 }
 
 /// The title and what is known of the session.
-fn head(session: &Value) -> String {
+fn head(session: &Value, options: Options<'_>) -> String {
     let text = |name: &str| session[name].as_str().map(one_line);
     let mut out = format!("# {}\n\n", text("title").unwrap_or_default());
     let cost = &session["cost"];
@@ -60,7 +60,10 @@ fn head(session: &Value) -> String {
     });
     let rows = [
         ("Session", text("sessionId").map(|id| code(&id))),
-        ("Agent", text("agent")),
+        (
+            "Agent",
+            text("agent").map(|agent| options.title_of(&agent).to_owned()),
+        ),
         ("Model", text("model")),
         ("Folder", text("cwd").map(|cwd| code(&cwd))),
         ("Created", text("createdAt").map(|at| minute(&at))),

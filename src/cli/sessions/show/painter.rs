@@ -91,14 +91,7 @@ impl<'a> ConversationPainter<'a> {
         self.id = text("sessionId").unwrap_or_default();
         let title = text("title").unwrap_or_else(|| UNTITLED.to_owned());
         self.wrapped(STRONG, &title);
-        let is_page = self.is_page();
-        let name = text("agent").map(|name| {
-            if is_page {
-                title_of(&name).to_owned()
-            } else {
-                name
-            }
-        });
+        let name = text("agent").map(|name| title_of(&name).to_owned());
         let agent = [name, text("model")].into_iter().flatten();
         let agent = agent.collect::<Vec<_>>().join(", ");
         let folder = text("cwd").map(|cwd| self.look.folder(&cwd));
