@@ -27,6 +27,9 @@ pub struct EngineError {
     pub data: Option<String>,
     /// Whether the error is an agent's, which clients get verbatim.
     is_agents: bool,
+    /// Whether the agent certainly did not get the prompt.
+    #[serde(default)]
+    is_unsent: bool,
 }
 
 impl EngineError {
@@ -49,6 +52,7 @@ impl EngineError {
             message,
             data,
             is_agents: true,
+            is_unsent: false,
         }
     }
 
@@ -103,7 +107,23 @@ impl EngineError {
             message,
             data: Some(Value::Object(data).to_string()),
             is_agents: false,
+            is_unsent: false,
         }
+    }
+
+    /// The error of a prompt that the agent did not get.
+    #[must_use]
+    pub fn unsent(self) -> Self {
+        Self {
+            is_unsent: true,
+            ..self
+        }
+    }
+
+    /// Whether the agent has certainly not begun to answer: it did not get the prompt, or asks its user to
+    /// sign in first.
+    pub fn is_of_unsent_prompt(&self) -> bool {
+        self.is_unsent || (self.is_agents && self.code == Self::SIGN_IN)
     }
 
     /// An internal error.

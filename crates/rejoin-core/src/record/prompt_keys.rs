@@ -9,6 +9,8 @@ use crate::json;
 /// earlier version has recorded a key that it did not understand, the member comes later, and the prompt
 /// has no key.
 pub const KEY: &str = "idempotencyKey";
+/// The member of the `end` of a prompt with a key that the agent has certainly not begun to answer.
+pub const UNSENT: &str = "unsent";
 /// The beginning of the payload of a prompt that has a key.
 const HEAD: &str = "{\"idempotencyKey\":";
 
@@ -17,6 +19,11 @@ pub fn idempotency_key(payload: &str) -> Option<String> {
     let value = payload.strip_prefix(HEAD)?;
     let end = json::value_end(value.as_bytes(), 0)?;
     serde_json::from_str(value.get(..end)?).ok()
+}
+
+/// Whether an `end` with this payload says that the agent has certainly not begun to answer the prompt.
+pub fn is_unsent(payload: &str) -> bool {
+    json::text_member(payload, UNSENT) == Some("true")
 }
 
 /// The payload of a prompt without its key.
@@ -78,11 +85,13 @@ impl PromptKeys {
                 }
             }
             (Kind::End, id) => {
+                let is_unsent = is_unsent(payload);
                 let prompts = &mut self.prompts;
                 self.open.retain(|place| {
                     let prompt = &mut prompts[*place];
                     let is_its = id.is_none_or(|id| prompt.message_id == id);
                     if is_its {
+                        prompt.has_begun &= !is_unsent;
                         prompt.end = Some(payload.to_owned());
                     }
                     !is_its
@@ -155,7 +164,11 @@ mod tests {
         // A repetition runs the prompt.
         keys.note(Kind::Begin, Some("b"), "{}", 8);
         assert_eq!(state(&keys, "kb"), open("b", true));
-        keys.note(Kind::End, None, END, 9);
+        let unsent = r#"{"error":{"code":-1},"unsent":true}"#;
+        keys.note(Kind::End, None, unsent, 9);
+        assert_eq!(state(&keys, "kb"), ended("b", false, unsent));
+        keys.note(Kind::Begin, Some("b"), "{}", 10);
+        keys.note(Kind::End, None, END, 11);
         assert_eq!(state(&keys, "kb"), ended("b", true, END));
         assert_eq!(keys.find("kc"), None);
     }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::json;
 use crate::protocol::error::ErrorKind;
+use crate::record::prompt_keys::UNSENT;
 
 /// The state of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,6 +75,8 @@ impl Phase {
                     let error = ErrorKind::Interrupted.object("the turn was interrupted");
                     object.string("stopReason", "error").raw("error", &error)
                 }
+                // For the log alone.
+                UNSENT => object,
                 _ => object.raw(&name, value),
             };
         }
@@ -104,6 +107,10 @@ mod tests {
             (
                 TURN_INTERRUPTED,
                 r#","stopReason":"error","error":{"code":-32603,"message":"the turn was interrupted","data":{"error":"interrupted","code":"interrupted","details":"the turn was interrupted"}}"#,
+            ),
+            (
+                r#"{"error":{"code":-1,"message":"m"},"unsent":true}"#,
+                r#","stopReason":"error","error":{"code":-1,"message":"m"}"#,
             ),
             ("{}", ""),
         ] {

@@ -2,7 +2,8 @@
 //! holds those that may wait, and withdraws those that are not logged yet.
 
 use crate::engine::{Block, Prompt, PromptEnd, StopReason};
-use crate::record::prompt_keys::idempotency_key;
+use crate::json;
+use crate::record::prompt_keys::{UNSENT, idempotency_key};
 use crate::record::{Kind, OpenTurns};
 use crate::store::CALL_INTERRUPTED;
 
@@ -153,7 +154,7 @@ impl<R> Machine<R> {
             batch.push(Effect::state(Phase::Running));
         }
         self.purpose = Purpose::Prompt;
-        self.turns.begin(message_id.clone(), reply);
+        self.turns.begin(message_id.clone(), is_keyed, reply);
         let repeats = repeats.into_iter().flatten();
         batch.extend(repeats.filter_map(|repeat| self.join(&message_id, repeat)));
         if is_keyed {
@@ -255,7 +256,15 @@ impl<R> Machine<R> {
         }
         let end = end_of(&result);
         let id = turn.overlaps.then_some(&*turn.message_id);
-        batch.push(Effect::synced(Kind::End, id, &end));
+        // A repetition of the prompt runs it then.
+        let is_unsent = turn.is_keyed
+            && matches!(&result, Err(Refusal::Engine(error)) if error.is_of_unsent_prompt());
+        batch.push(if is_unsent {
+            let payload = json::with_members(&end, &[], &[(UNSENT, "true")]);
+            Effect::synced(Kind::End, id, &payload)
+        } else {
+            Effect::synced(Kind::End, id, &end)
+        });
         self.purpose = Purpose::EndTurn {
             cancelled: result.as_ref().is_ok_and(PromptEnd::is_cancelled),
         };

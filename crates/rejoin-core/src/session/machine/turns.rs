@@ -16,6 +16,8 @@ use crate::session::request::{AnswerDue, ClientResponse, RecordedPrompt};
 pub(super) struct Turn<R> {
     /// The id of the user's message.
     pub(super) message_id: String,
+    /// Whether the prompt has an idempotency key.
+    pub(super) is_keyed: bool,
     /// The reply that the turn's end is sent to. `None` if the prompt was answered when it was
     /// logged.
     pub(super) reply: Option<R>,
@@ -108,13 +110,14 @@ impl<R> Turns<R> {
         self.running.iter().all(|turn| turn.reply.is_some())
     }
 
-    pub(super) fn begin(&mut self, message_id: String, reply: Option<R>) {
+    pub(super) fn begin(&mut self, message_id: String, is_keyed: bool, reply: Option<R>) {
         let overlaps = !self.running.is_empty();
         for other in &mut self.running {
             other.overlaps = true;
         }
         self.running.push(Turn {
             message_id,
+            is_keyed,
             reply,
             repeats: Vec::new(),
             stop: None,

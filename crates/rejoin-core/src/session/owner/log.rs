@@ -8,6 +8,7 @@ use crate::protocol::meta::CLIENT;
 use crate::record::header::Implementation;
 use crate::record::metadata::{MetadataChange, system_prompt_record};
 use crate::record::open_turns::is_interrupted;
+use crate::record::prompt_keys::is_unsent;
 use crate::record::{AgentSessionId, Kind, Record, snapshot_of};
 use crate::session::cursors::Cursors;
 use crate::session::notifier::NoticeSubject;
@@ -79,7 +80,7 @@ impl Owner {
             None => RecordedState::Open,
             Some(end)
                 if found.has_begun
-                    || !is_interrupted(&end)
+                    || !(is_interrupted(&end) || is_unsent(&end))
                     || !session.history.has_prompt(found.offset) =>
             {
                 RecordedState::Ended(end)

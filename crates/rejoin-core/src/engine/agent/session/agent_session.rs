@@ -263,13 +263,14 @@ impl AgentSessionInner {
     ) -> Result<PromptEnd, EngineError> {
         let mut next = Some(next);
         loop {
+            // What fails up to the hand-over leaves the prompt to its repetition.
             let attached = tokio::select! {
                 biased;
-                attached = self.ensure_attached(AttachReason::Again, strategy) => attached?,
+                attached = self.ensure_attached(AttachReason::Again, strategy) => attached.map_err(EngineError::unsent)?,
                 () = cancel.cancelled() => return Ok(PromptEnd::Because(StopReason::Cancelled)),
             };
             self.log_attached(attached).await?;
-            let live = self.live().ok_or_else(|| self.agent_ended())?;
+            let live = self.live().ok_or_else(|| self.agent_ended().unsent())?;
             if cancel.is_cancelled() {
                 return Ok(PromptEnd::Because(StopReason::Cancelled));
             }
@@ -278,7 +279,10 @@ impl AgentSessionInner {
                 live.as_mut().and_then(|live| live.hand_over.take())
             };
             let context = match hand_over {
-                Some(hand_over) => self.context(&hand_over).await?,
+                Some(hand_over) => self
+                    .context(&hand_over)
+                    .await
+                    .map_err(EngineError::unsent)?,
                 None => None,
             };
             let unproven = live.proves(&prompt);
