@@ -13,11 +13,15 @@ use crate::support::{conductor, runner};
 test_each_path! { for ["acp"] in "fixtures/wrap/adoption" as adoption => chained ignore {
     "turns_of_others_meanwhile" => "runs without an agent in between",
 } }
+test_each_path! { for ["acp"] in "fixtures/wrap/cursors" as cursors => chained }
 test_each_path! { for ["acp"] in "fixtures/wrap/foreign" as foreign => chained ignore {
     "list_after_agent_exit" => "kills the agent",
 } }
 test_each_path! { for ["acp"] in "fixtures/wrap/fork" as fork => chained ignore {
     "agent_exit_during_fork" => "restarts the agent",
+} }
+test_each_path! { for ["acp"] in "fixtures/wrap/keys" as keys => chained ignore {
+    "agent_that_did_not_get_it" => "runs without an agent",
 } }
 test_each_path! { for ["acp"] in "fixtures/wrap/pass_through" as pass_through => chained ignore {
     "errors_of_agent_and_ours" => "ends the agent",
@@ -30,11 +34,17 @@ test_each_path! { for ["acp"] in "fixtures/wrap/restoring" as restoring => chain
     "resume" => "counts how often the agent is started",
     "close_and_load_again" => "counts how often the agent is started",
 } }
+test_each_path! { for ["acp"] in "fixtures/wrap/rewind" as rewind => chained }
 test_each_path! { for ["acp"] in "fixtures/wrap/subagents" as subagents => chained ignore {
     "agent_exit" => "kills the agent",
 } }
 test_each_path! { for ["acp"] in "fixtures/wrap/version_2" as version_2 => chained ignore {
     "failed_start" => "runs without an agent",
+} }
+
+test_each_path! { for ["acp"] in "fixtures/wrap/version_2_native" as version_2_native => chained ignore {
+    "exit_during_turn" => "ends the agent",
+    "subagents" => "kills the agent",
 } }
 
 fn chained([fixture]: [&Path; 1]) {

@@ -187,7 +187,7 @@ pub(super) fn unknown_message(id: &str) -> Error {
 
 /// A session is to be forked at a place that it does not have.
 pub(super) fn unknown_cursor(id: &str) -> Error {
-    let message = "Invalid params: `cursorId` is not a place at which this session can be forked";
+    let message = "Invalid params: `cursorId` is no place of this session";
     Error::new(ErrorKind::CursorNotFound, message).with("sessionId", id)
 }
 

@@ -417,6 +417,9 @@ pub(in crate::session) fn rewind(
             return Err(error.into());
         }
         Err(RewindError::NotOfUser) => return Err(Refusal::NotOfUser),
+        Err(RewindError::NoSuchPlace) if matches!(target, RewindTarget::Cursor(_)) => {
+            return Err(Refusal::CursorNotFound);
+        }
         Err(RewindError::NoSuchPlace | RewindError::NothingUndone) => {
             return Err(Refusal::RewindPointNotFound);
         }
