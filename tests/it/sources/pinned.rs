@@ -36,7 +36,14 @@ fn a_list_says_which_are_pinned_now() {
     fs::create_dir_all(&state).unwrap();
     fs::write(state.join("session.json"), r#"{"pinned":["ses_1"]}"#).unwrap();
     let others = other_pins(home.path());
-    let tools = ["cline", "codex", "opencode", "qwen", "vscode"];
+    let hermes = Connection::open(home.path().join(".hermes/state.db")).unwrap();
+    hermes
+        .execute_batch(
+            "ALTER TABLE sessions ADD COLUMN pinned INTEGER DEFAULT 0;
+             UPDATE sessions SET pinned = 1 WHERE cwd = '/srv/well'",
+        )
+        .unwrap();
+    let tools = ["cline", "codex", "hermes", "opencode", "qwen", "vscode"];
     let mut client = Client::new(store.path(), home.path(), &tools);
     let pinned = |client: &mut Client| {
         let sessions = client.list();
@@ -81,6 +88,9 @@ fn a_list_says_which_are_pinned_now() {
         .execute("UPDATE threads SET is_pinned = 0", [])
         .unwrap();
     fs::remove_dir_all(&state).unwrap();
+    hermes
+        .execute("UPDATE sessions SET pinned = 0", [])
+        .unwrap();
     for file in others {
         fs::remove_file(file).unwrap();
     }

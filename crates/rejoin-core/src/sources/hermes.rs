@@ -46,6 +46,19 @@ fn databases(root: &Path) -> Vec<PathBuf> {
     paths
 }
 
+/// The sessions that the user has pinned, in each database. Earlier versions have no pins.
+pub(super) fn pins(places: &ToolFolders) -> HashSet<String> {
+    let pinned = databases(&root(places)).into_iter().filter_map(|path| {
+        let database = open(&path).ok()?;
+        let mut query = database
+            .prepare("SELECT id FROM sessions WHERE pinned")
+            .ok()?;
+        let ids = query.query_map([], |row| row.get(0)).ok()?;
+        Some(ids.filter_map(Result::ok).collect::<Vec<String>>())
+    });
+    pinned.flatten().collect()
+}
+
 /// The conversations: those that Hermes lists, each by its session that goes on.
 pub(super) fn find(root: &Path, search: &mut FoundConversations) {
     for path in databases(root) {

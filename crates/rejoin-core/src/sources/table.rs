@@ -238,7 +238,7 @@ pub static SOURCES: [Source; 28] = [
         },
         deletion: None,
         prompts: None,
-        pins: None,
+        pins: Some(hermes::pins),
     },
     Source {
         name: "kilo",
