@@ -74,7 +74,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         output.line(printable(&found.line()))?;
     }
     let open = open_elsewhere(&context, &found.session);
-    for why in [open, obstacle(&found)].into_iter().flatten() {
+    for why in [open, obstacle(&context, &found)?].into_iter().flatten() {
         note(global, why.message(), why.next());
     }
     Ok(())
@@ -83,7 +83,10 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
 /// How this session goes on, if that can be done here and now.
 pub(super) fn runnable(context: &CommandContext<'_>, id: SessionId) -> Result<Resumption, Failure> {
     let found = resumption(context, id)?;
-    match open_elsewhere(context, &found.session).or_else(|| obstacle(&found)) {
+    if let Some(why) = open_elsewhere(context, &found.session) {
+        return Err(why);
+    }
+    match obstacle(context, &found)? {
         Some(why) => Err(why),
         None => Ok(found),
     }
@@ -146,19 +149,39 @@ fn open_elsewhere(context: &CommandContext<'_>, id: &SessionId) -> Option<Failur
 }
 
 /// Why the command cannot run here.
-fn obstacle(found: &Resumption) -> Option<Failure> {
-    let folder = &found.folder;
+fn obstacle(context: &CommandContext<'_>, found: &Resumption) -> Result<Option<Failure>, Failure> {
+    let (folder, name) = (&found.folder, title(&found.own.agent));
+    if is_lost(context, found)? {
+        let why = Failure::new(format!("{name} no longer has this conversation here"));
+        return Ok(Some(why.hint(
+            "what is kept of it goes on in your editor, with `rejoin wrap -- AGENT` as its agent",
+        )));
+    }
     if !Path::new(folder).is_dir() {
         let why = Failure::new(format!("there is no folder {folder}"));
-        return Some(why.hint("the tool looks for its sessions by their folder: make it again"));
+        let how = "the tool looks for its sessions by their folder: make it again";
+        return Ok(Some(why.hint(how)));
     }
-    let program = found.command.first()?;
-    if on_path(program).is_none() {
-        let name = title(&found.own.agent);
+    let program = found.command.first();
+    let missing = program.filter(|program| on_path(program).is_none());
+    Ok(missing.map(|program| {
         let why = Failure::new(format!("{program} is not in a folder of PATH"));
-        return Some(why.hint(format!("install {name}, or run the command where it is")));
+        why.hint(format!("install {name}, or run the command where it is"))
+    }))
+}
+
+/// Whether the session is a copy of a conversation that its tool has deleted.
+fn is_lost(context: &CommandContext<'_>, found: &Resumption) -> Result<bool, Failure> {
+    let log = match context.store.read(&found.session) {
+        Err(StoreError::NotFound { .. }) => return Ok(false),
+        log => log?,
+    };
+    if log.header().known_as.as_ref() != Some(&found.own.id) {
+        return Ok(false);
     }
-    None
+    let tools = context.tools()?;
+    let tools = tools.filter(|tools| tools.live.shows(&found.own.agent));
+    Ok(tools.is_some_and(|tools| tools.file_of(&found.session).is_none()))
 }
 
 /// Runs the command in the place of this process where the system can do so.

@@ -264,6 +264,18 @@ fn each_tool_goes_on_with_its_own_conversations() {
     let resumed = prints(&["resume", "--json", id]);
     assert_eq!(resumed["agentSession"], one["agentSessions"][0]);
     assert_eq!(resumed["command"][1], "resume");
+    // What its tool has deleted is not looked for there.
+    let notes = |id: &str| String::from_utf8_lossy(&rejoin(&["resume", id]).stderr).into_owned();
+    let lost = "Codex no longer has this conversation";
+    assert!(!notes(id).contains(lost), "{}", notes(id));
+    let (sessions, away) = (
+        home.path().join(".codex/sessions"),
+        home.path().join("away"),
+    );
+    fs::rename(&sessions, &away).unwrap();
+    assert!(notes(id).contains(lost), "{}", notes(id));
+    assert_eq!(rejoin(&["resume", id, "--exec"]).status.code(), Some(1));
+    fs::rename(&away, &sessions).unwrap();
     // The tool has what was undone, and nothing else when that is brought back.
     assert!(rejoin(&["rewind", id, "--to", "0"]).status.success());
     let refused = rejoin(&["resume", id]);

@@ -273,6 +273,11 @@ impl LiveSources {
         Ok(folders)
     }
 
+    /// Whether conversations of the tool with this agent are shown.
+    pub fn shows(&self, agent: &str) -> bool {
+        self.sources.iter().any(|source| source.agent == agent)
+    }
+
     /// The source and the file of a listed conversation.
     pub fn find(
         &self,
