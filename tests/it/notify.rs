@@ -29,8 +29,8 @@ impl Client {
     fn with(folder: &Path, options: &[&str], variables: &[(&str, String)]) -> Self {
         let arguments = [&["serve"], options].concat();
         let mut child = command(&folder.join("store"), &arguments)
-            .envs(variables.iter().map(|(name, value)| (name, value)))
             .env_remove("REJOIN_NOTIFY")
+            .envs(variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -191,6 +191,17 @@ fn the_desktop_shows_the_title_without_keys() {
         "{line}"
     );
     assert!(!line.contains(key) && !line.contains("<b>"), "{line}");
+    client.ends();
+}
+
+#[test]
+fn a_variable_names_the_command() {
+    let root = TempDir::new().unwrap();
+    let file = root.path().join("notices");
+    let variables = [("REJOIN_NOTIFY", format!("cat >> {}", file.display()))];
+    let mut client = Client::with(root.path(), &["--notify-after", "0s"], &variables);
+    client.prompt("hello");
+    assert_eq!(notices(&file, 1)[0]["event"], "ended");
     client.ends();
 }
 

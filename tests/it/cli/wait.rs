@@ -1,4 +1,4 @@
-//! `rejoin wait`: its exit codes, and that it ends when a turn does.
+//! `rejoin wait`: its exit codes, and that it ends when a turn does. `rejoin ps --watch`, which goes on.
 #![cfg(unix)]
 #![expect(
     clippy::disallowed_methods,
@@ -6,7 +6,7 @@
 )]
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::thread;
@@ -160,4 +160,31 @@ fn it_ends_with_the_turn() {
         )
         .unwrap();
     }
+}
+
+#[test]
+fn what_runs_is_followed_until_nobody_reads_it() {
+    let root = TempDir::new().unwrap();
+    let store = root.path();
+    let mut session = OpenSession::new(store);
+    let mut watch = starts(store, &["ps", "--watch", "--json"]);
+    let mut shown = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut next = || -> Value { serde_json::from_str(&shown.next().unwrap().unwrap()).unwrap() };
+    let first = next();
+    assert_eq!(first["sessions"][0]["sessionId"], session.id.as_str());
+    assert_eq!(first["sessions"][0]["state"], "running");
+    let ask = json!({ "method": "session/request_permission", "params": { "options": [] } });
+    session.append(Kind::Ask, Some("ask_1"), &ask);
+    assert_eq!(next()["sessions"][0]["state"], "requires_action");
+    session.append(
+        Kind::Answer,
+        Some("ask_1"),
+        &json!({ "error": { "code": -32603, "message": "none" } }),
+    );
+    session.append(Kind::End, None, &json!({ "stopReason": "end_turn" }));
+    // Between the two, the turn may be seen to go on.
+    while next()["sessions"][0]["state"] != "idle" {}
+    drop(shown);
+    session.append(Kind::Prompt, Some("msg_2"), &prompt());
+    assert_eq!(watch.wait().unwrap().code(), Some(0));
 }
