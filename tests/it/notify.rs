@@ -4,12 +4,13 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::command::command;
+use crate::support::terminal::Terminal;
 
 /// `rejoin serve`, and a client of it.
 struct Client {
@@ -28,7 +29,16 @@ impl Client {
     /// Starts it with these variables.
     fn with(folder: &Path, options: &[&str], variables: &[(&str, String)]) -> Self {
         let arguments = [&["serve"], options].concat();
-        let mut child = command(&folder.join("store"), &arguments)
+        Self::of(
+            folder,
+            command(&folder.join("store"), &arguments),
+            variables,
+        )
+    }
+
+    /// Starts this command with these variables.
+    fn of(folder: &Path, mut serve: Command, variables: &[(&str, String)]) -> Self {
+        let mut child = serve
             .env_remove("REJOIN_NOTIFY")
             .envs(variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
@@ -191,6 +201,43 @@ fn the_desktop_shows_the_title_without_keys() {
         "{line}"
     );
     assert!(!line.contains(key) && !line.contains("<b>"), "{line}");
+    client.ends();
+}
+
+/// Without a desktop, the terminal of the process shows a notice.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_terminal_shows_the_title_without_keys() {
+    let root = TempDir::new().unwrap();
+    let options = ["serve", "--notify", "desktop", "--notify-after", "0s"];
+    let serve = command(&root.path().join("store"), &options);
+    // The first terminal that a session of processes opens is its own.
+    let mut alone = Command::new("setsid");
+    let opens = r#"tty=$1; shift; exec "$@" 3<>"$tty""#;
+    let terminal = Terminal::new();
+    alone.args(["sh", "-c", opens, "sh"]).arg(terminal.name());
+    alone.arg(serve.get_program()).args(serve.get_args());
+    for (name, value) in serve.get_envs() {
+        match value {
+            Some(value) => alone.env(name, value),
+            None => alone.env_remove(name),
+        };
+    }
+    for desktop in ["DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS"] {
+        alone.env_remove(desktop);
+    }
+    let mut client = Client::of(root.path(), alone, &[]);
+    let key = concat!("AKIA", "QYLPMN5HHHFPZAM2");
+    client.prompt(&format!("Use {key}"));
+    let mut shown = String::new();
+    while !shown.ends_with('\u{7}') {
+        shown.push_str(&String::from_utf8_lossy(&terminal.read()));
+    }
+    assert!(
+        shown.starts_with("\u{1b}]9;rejoin is done: Use "),
+        "{shown:?}"
+    );
+    assert!(!shown.contains(key), "{shown:?}");
     client.ends();
 }
 

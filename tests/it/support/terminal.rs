@@ -28,6 +28,11 @@ impl Terminal {
         Self { ours, name }
     }
 
+    /// The path of its device.
+    pub(crate) fn name(&self) -> &OsStr {
+        &self.name
+    }
+
     /// The end for a program's input or output.
     pub(crate) fn open(&self) -> File {
         let mut options = File::options();

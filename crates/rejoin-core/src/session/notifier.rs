@@ -193,6 +193,8 @@ impl Notifier {
 
     async fn run(&self, notice: Notice) {
         let launch = &self.options.launch;
+        // Others may see the screen, and all users of the machine the arguments of a program.
+        let shown = |text: &str| plain(&redact::text(text));
         let ran = match &self.options.way {
             NoticeWay::Command(command) => {
                 let (shell, arguments) = shell(command);
@@ -201,15 +203,13 @@ impl Notifier {
                 run_notice(launch, &program, format!("{}\n", notice.object)).await
             }
             NoticeWay::Desktop(program) => {
-                // All users of the machine see arguments.
-                let texts =
-                    [&notice.title, &notice.text].map(|text| redact::text(text).into_owned());
-                let texts = texts.map(|text| OsString::from(plain(&text)));
+                let texts = [&notice.title, &notice.text];
+                let texts = texts.map(|text| OsString::from(shown(text)));
                 let program: Vec<_> = program.iter().cloned().chain(texts).collect();
                 run_notice(launch, &program, String::new()).await
             }
             NoticeWay::Terminal(device) => {
-                let text = plain(&format!("{}: {}", notice.title, notice.text));
+                let text = shown(&format!("{}: {}", notice.title, notice.text));
                 let text = format!("\u{1b}]9;{text}\u{7}\u{7}");
                 let device = device.clone();
                 let write = move || write_to(&device, &text);
