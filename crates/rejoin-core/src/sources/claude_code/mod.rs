@@ -126,6 +126,13 @@ const ENDS: u64 = 64 * 1024;
 /// Whether a session was begun or last continued in the desktop program. Files that cannot be read were not.
 fn is_of_desktop(file: &Path) -> bool {
     let [head, tail] = ends(file, ENDS).unwrap_or_default();
+    // Most files do not name it anywhere.
+    if !DESKTOP
+        .iter()
+        .any(|name| head.contains(name) || tail.contains(name))
+    {
+        return false;
+    }
     let [mut first, mut last] = [&head, &tail].map(|text| {
         let lines = text.lines();
         lines.filter_map(|line| json::string_member(line, "entrypoint"))
