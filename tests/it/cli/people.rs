@@ -13,6 +13,7 @@ use std::process::{Output, Stdio};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+#[cfg(unix)]
 use crate::setup::Home;
 use crate::support::command::{command, fails, runs};
 use crate::support::logs::session;
@@ -115,6 +116,7 @@ fn search_without_hits() {
     );
 }
 
+#[cfg(unix)]
 #[test]
 fn agents_have_names_for_people_and_for_scripts() {
     let home = Home::new();

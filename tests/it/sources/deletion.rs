@@ -64,11 +64,12 @@ impl Aged {
         let id = format!("00000000-0000-4000-8000-{days:012}");
         let cwd = self.project();
         match self.tool {
-            "claude-code" => {
+            "claude-code" | "openclaude" => {
+                let folder = self.tool.trim_end_matches("-code");
                 let prompt = json!({"type": "user", "uuid": "1", "parentUuid": null, "sessionId": id,
                     "cwd": cwd, "timestamp": at, "message": {"role": "user", "content": "hello"}});
                 (
-                    format!(".claude/projects/p/{id}.jsonl"),
+                    format!(".{folder}/projects/p/{id}.jsonl"),
                     format!("{prompt}\n"),
                 )
             }
@@ -178,6 +179,20 @@ fn claude_code_deletes_by_its_settings() {
             r#"{"cleanupPeriodDays": 3}"#,
         );
         assert_eq!(claude.soon(), 4);
+    }
+}
+
+#[test]
+fn openclaude_deletes_by_its_settings() {
+    let openclaude = Aged::new("openclaude", &AGES);
+    assert_eq!(openclaude.soon(), 2, "30 days are the default");
+    for (settings, number) in [
+        (r#"{"cleanupPeriodDays": 365}"#, 0),
+        (r#"{"cleanupPeriodDays": 28}"#, 3),
+        (r#"{"cleanupPeriodDays": "9"}"#, 0),
+    ] {
+        openclaude.set(".openclaude/settings.json", settings);
+        assert_eq!(openclaude.soon(), number, "{settings}");
     }
 }
 
