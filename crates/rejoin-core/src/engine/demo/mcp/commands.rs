@@ -8,9 +8,9 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::connected_server::{DemoMcpServer, McpServerState};
 use super::connection::{CallEvent, McpConnection};
 use super::peer::{RequestError, ToolProgress};
-use super::server::{DemoMcpServer, McpServerState};
 use super::servers::{McpServers, strip_name};
 use super::tools::{DESCRIBED, McpTool};
 use crate::engine::demo::command::{DemoCommand, usage};

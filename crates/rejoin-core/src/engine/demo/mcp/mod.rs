@@ -12,7 +12,7 @@ mod connection;
 mod http;
 mod peer;
 mod secrets;
-mod server;
+mod connected_server;
 mod servers;
 mod stdio;
 mod tools;

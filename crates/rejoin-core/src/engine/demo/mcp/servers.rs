@@ -15,7 +15,7 @@ use crate::sys::lock;
 use crate::text::shortened;
 
 use super::config::{ServerConfig, servers};
-use super::server::{DemoMcpServer, McpServerState};
+use super::connected_server::{DemoMcpServer, McpServerState};
 
 /// How long opening a session waits for its servers. The others continue to start.
 const OPENS: Duration = Duration::from_secs(1);
