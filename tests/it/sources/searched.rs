@@ -137,8 +137,9 @@ fn a_session_that_qwen_code_has_put_away_is_archived() {
             archived,
             ..Filter::default()
         };
-        let listed = catalog.list(&filter, None, 10).unwrap().sessions;
-        let ids = listed.into_iter().map(|listed| listed.id);
+        let page = catalog.list(&filter, None, 10).unwrap();
+        assert_eq!(page.total, Some(page.sessions.len() as u64));
+        let ids = page.sessions.into_iter().map(|listed| listed.id);
         ids.collect::<Vec<_>>()
     };
     let all = listed(Archived::Exclude);
@@ -151,6 +152,7 @@ fn a_session_that_qwen_code_has_put_away_is_archived() {
     let ledger = name.replace(".jsonl", ".ledger.jsonl");
     fs::copy(chats.join("archive").join(name), chats.join(ledger)).unwrap();
     assert_eq!(listed(Archived::Only), all);
+    assert_eq!(listed(Archived::Include), all);
     assert_eq!(listed(Archived::Exclude), []);
     let mut log = sources.read(&catalog, &all[0]).unwrap().unwrap();
     let mut has_subagent = false;

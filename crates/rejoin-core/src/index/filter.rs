@@ -65,12 +65,13 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether the filter leaves out nothing but archived sessions.
+    /// Whether the filter leaves out nothing but sessions that are archived, or that are not.
     pub(super) fn is_of_all(&self) -> bool {
-        let order = self.order;
+        let (order, archived) = (self.order, self.archived);
         *self
             == Self {
                 order,
+                archived,
                 ..Self::default()
             }
     }

@@ -268,7 +268,7 @@ fn known(files: &ToolFiles, found: &[FoundFiles]) -> Result<Vec<KnownFiles>, Lis
     });
     let names: Vec<_> = names.collect();
     let tools: Vec<_> = found.iter().map(|(source, ..)| source.name).collect();
-    let looked = files.known(&tools, |file| {
+    let looked = files.known(|file| {
         let tool = tools.iter().position(|tool| *tool == file.tool)?;
         let at = names[tool].get(&(file.path, file.part)).copied();
         let here = at.map(|at| {

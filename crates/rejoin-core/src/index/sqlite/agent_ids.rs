@@ -29,16 +29,16 @@ pub(super) const IS_INNER: &str = "(sessions.tool IS NULL AND EXISTS (
             OR (sessions.last_prompt_at >= outer.created_at OR sessions.forked_from IS NOT NULL)
                 AND (sessions.last_prompt_at <= outer.updated_at OR outer.open_turns <> '[]'))))";
 
-/// How many sessions that are not archived [`IS_INNER`] leaves out of the list. Visits only ids of
-/// this program's form, which other agents do not give.
-pub(super) fn count_hidden(tx: &Transaction<'_>) -> Result<i64> {
+/// How many sessions [`IS_INNER`] leaves out of a list, with those that are archived or without. Visits
+/// only ids of this program's form, which other agents do not give.
+pub(super) fn count_hidden(tx: &Transaction<'_>, with_archived: bool) -> Result<i64> {
     let mut statement = tx.prepare_cached(&format!(
         "SELECT count(*)
          FROM (SELECT DISTINCT id FROM inners WHERE id GLOB 'sess_*') AS nested
              CROSS JOIN sessions ON sessions.id = nested.id
-         WHERE sessions.updated_at IS NOT NULL AND NOT sessions.archived AND {IS_INNER}"
+         WHERE sessions.updated_at IS NOT NULL AND (? OR NOT sessions.archived) AND {IS_INNER}"
     ))?;
-    statement.query_row([], |row| row.get(0))
+    statement.query_row([with_archived], |row| row.get(0))
 }
 
 /// Records the agents' ids of a session.

@@ -12,7 +12,7 @@ use super::ownership::APPLICATION_ID;
 
 /// The version of the tables below and of the log format that they describe. A program with a newer
 /// log format rebuilds the catalog, and so reads logs that an older program could not.
-pub(super) const VERSION: i64 = 23_000 + FORMAT_REWOUND as i64;
+pub(super) const VERSION: i64 = 24_000 + FORMAT_REWOUND as i64;
 
 /// How many bytes of words are gathered before they are written: more than one transaction has, which
 /// writes them anyway.
@@ -124,7 +124,7 @@ const STATEMENTS: [&str; 25] = [
     "CREATE INDEX files_of ON files (session) WHERE session IS NOT NULL",
     "CREATE INDEX uncounted ON files (changed DESC) WHERE session IS NOT NULL AND NOT counted",
     "CREATE INDEX of_tools ON sessions (tool, updated_at, archived)
-        WHERE tool IS NOT NULL AND updated_at IS NOT NULL AND NOT archived",
+        WHERE tool IS NOT NULL AND updated_at IS NOT NULL",
     "CREATE TABLE names (
         epoch TEXT NOT NULL,
         stamp INTEGER,

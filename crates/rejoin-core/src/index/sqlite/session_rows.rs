@@ -174,11 +174,21 @@ pub(super) fn count_listed(
     tools: &[String],
     found: Option<&FoundRows>,
 ) -> Result<u64> {
-    if filter.is_of_all() {
-        let mut statement = tx.prepare_cached("SELECT listed FROM names")?;
+    // What indexes tell alone.
+    let ours = match filter.archived {
+        Archived::Exclude => Some("SELECT listed FROM names"),
+        Archived::Include => Some(
+            "SELECT (SELECT count(*) FROM sessions WHERE updated_at IS NOT NULL)
+                 - (SELECT count(*) FROM sessions WHERE tool IS NOT NULL AND updated_at IS NOT NULL)",
+        ),
+        Archived::Only => None,
+    };
+    if let Some(ours) = ours.filter(|_| filter.is_of_all()) {
+        let with_archived = filter.archived == Archived::Include;
+        let mut statement = tx.prepare_cached(ours)?;
         let listed: i64 = statement.query_row([], |columns| columns.get(0))?;
-        let shown = listed.saturating_sub(agent_ids::count_hidden(tx)?);
-        let shown = shown.saturating_add(count_of_tools(tx, tools)?);
+        let shown = listed.saturating_sub(agent_ids::count_hidden(tx, with_archived)?);
+        let shown = shown.saturating_add(count_of_tools(tx, tools, with_archived)?);
         return Ok(u64::try_from(shown).unwrap_or_default());
     }
     let (conditions, values) = conditions(filter, tools, found);
@@ -245,15 +255,17 @@ pub(super) fn is_shown(tools: &[String]) -> String {
     format!("(tool IS NULL OR tool IN ({names}))")
 }
 
-/// How many conversations of these tools are listed that are not archived.
-fn count_of_tools(tx: &Transaction<'_>, tools: &[String]) -> Result<i64> {
+/// How many conversations of these tools are listed, with those that are archived or without.
+fn count_of_tools(tx: &Transaction<'_>, tools: &[String], with_archived: bool) -> Result<i64> {
     let mut statement = tx.prepare_cached(
         "SELECT count(*) FROM sessions
-         WHERE tool = ? AND updated_at IS NOT NULL AND NOT archived",
+         WHERE tool = ? AND updated_at IS NOT NULL AND (? OR NOT archived)",
     )?;
-    let counts = tools
-        .iter()
-        .map(|tool| statement.query_row([tool], |columns| columns.get::<_, i64>(0)));
+    let counts = tools.iter().map(|tool| {
+        statement.query_row(params![tool, with_archived], |columns| {
+            columns.get::<_, i64>(0)
+        })
+    });
     counts.sum()
 }
 

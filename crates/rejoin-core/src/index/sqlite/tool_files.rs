@@ -189,21 +189,15 @@ impl ToolFiles {
         })?)
     }
 
-    /// What `look` makes of each file of these tools that was reported, in any order.
+    /// What `look` makes of each file that was reported, in any order.
     pub fn known<T>(
         &self,
-        tools: &[&str],
         look: impl Fn(ReportedFile<'_>) -> T,
     ) -> std::result::Result<Vec<T>, ListError> {
-        // Most files are of these tools: going through all takes less time than finding each.
-        let sql = format!(
-            "SELECT tool, path, part, size, changed, session FROM files NOT INDEXED
-             WHERE tool IN ({})",
-            vec!["?"; tools.len()].join(", ")
-        );
         Ok(self.database.read(|tx| {
-            let mut statement = tx.prepare_cached(&sql)?;
-            let known = statement.query_map(params_from_iter(tools), |columns| {
+            let sql = "SELECT tool, path, part, size, changed, session FROM files";
+            let mut statement = tx.prepare_cached(sql)?;
+            let known = statement.query_map([], |columns| {
                 let text = |column| Ok::<_, rusqlite::Error>(columns.get_ref(column)?.as_str()?);
                 let size: i64 = columns.get(3)?;
                 let session = columns.get_ref(5)?.as_str_or_null()?;

@@ -1,5 +1,7 @@
 //! Tests of the agents' session ids.
 
+use crate::index::Archived;
+
 use super::*;
 
 /// Which of some ids belong to our sessions.
@@ -122,6 +124,12 @@ fn of_listed_sessions_are_not_listed_themselves_unless_they_went_on_alone() {
         };
         assert_eq!(page.total, catalog.list(&cwd, None, 10).unwrap().total);
         assert_eq!(page.total, Some(page.sessions.len() as u64));
+        let with_archived = Filter {
+            archived: Archived::Include,
+            ..Filter::default()
+        };
+        let all = catalog.list(&with_archived, None, 10).unwrap();
+        assert_eq!(all.total, Some(all.sessions.len() as u64));
         let ids: BTreeSet<_> = page.sessions.into_iter().map(|one| one.id).collect();
         ids
     };
