@@ -13,7 +13,7 @@ use crate::transport::Outcome;
 
 /// How many blocks may wait to be logged. Few, so that an engine that is faster than log and client
 /// waits and does not fill memory.
-const WAITING: usize = 4;
+const WAITING: usize = 6;
 
 /// Where an engine sends its events.
 #[derive(Clone, Debug)]
