@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rejoin::conversation::Field;
 use rejoin::history::rewind;
@@ -18,6 +19,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::setup::Home;
+use crate::support::terminal::Terminal;
 
 use super::cluster;
 use super::logs::{header, new_id};
@@ -467,6 +469,37 @@ fn what_a_tool_will_delete_is_known_beside_a_database() {
     let text = run(&["doctor", "--no-agents"]);
     let warning = "Claude Code will delete 1 conversation in the next 7 days";
     assert!(text.contains(warning), "{text}");
+    // The list says so, too, which has only the sessions of the database.
+    let said =
+        json!({"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "Hi"}});
+    let talk = home.path("talk.jsonl");
+    std::fs::write(&talk, said.to_string()).unwrap();
+    run(&["import", talk.to_str().unwrap()]);
+    let terminal = Terminal::new();
+    let size = ["cols", "100", "rows", "20"];
+    let size = Command::new("stty")
+        .args(size)
+        .stdin(terminal.open())
+        .status();
+    assert!(size.unwrap().success());
+    let mut list = home.command(&["--store", place.to_str().unwrap()]);
+    list.env("REJOIN_SOURCES", "claude-code")
+        .env("NO_COLOR", "1");
+    list.stdin(terminal.open()).stdout(terminal.open());
+    let mut list = list.stderr(terminal.open()).spawn().unwrap();
+    for (text, keys) in [
+        ("in the next 7 days: `rejoin import` keeps all", "w"),
+        ("No conversation of this list will be deleted", "q"),
+    ] {
+        let mut shown = String::new();
+        while !shown.contains(text) {
+            let more = terminal.read();
+            assert!(!more.is_empty(), "{shown:?}");
+            shown.push_str(&String::from_utf8_lossy(&more));
+        }
+        terminal.press(keys);
+    }
+    assert!(list.wait().unwrap().success());
     run(&["import", "claude-code"]);
     let text = run(&["doctor", "--no-agents"]);
     assert!(text.contains("no other tool will delete one"), "{text}");

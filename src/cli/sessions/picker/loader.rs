@@ -51,6 +51,8 @@ pub(super) struct Overview {
     is_repository: bool,
     /// The tools that will soon delete conversations, and which ones.
     soon_deleted: Vec<(&'static Source, Vec<DueConversation>)>,
+    /// Whether the list has these: beside a database, the conversations of tools are in none.
+    lists_tools: bool,
 }
 
 impl Overview {
@@ -88,9 +90,13 @@ impl Overview {
         }
         let soon = self.soon_deleted.iter().map(|soon| {
             let (source, due) = soon;
+            let how = if self.lists_tools {
+                "`w` shows which, `i` keeps one, `rejoin import` all"
+            } else {
+                "`rejoin import` keeps all"
+            };
             let text = format!(
-                "{} will delete {} in the next 7 days: `w` shows which, `i` keeps one, `rejoin import` \
-                 all, `rejoin setup import` also what comes",
+                "{} will delete {} in the next 7 days: {how}, `rejoin setup import` also what comes",
                 title(source.agent),
                 count(due.len(), "conversation"),
             );
@@ -146,6 +152,7 @@ pub(super) fn loader(
                     here,
                     is_repository,
                     soon_deleted: soon.transpose()?.unwrap_or_default(),
+                    lists_tools: !catalog.is_in_database(),
                     ..counted(catalog, &listed)
                 })
             }
@@ -213,6 +220,7 @@ mod tests {
         overview.agents = 5;
         overview.here = 12;
         overview.is_repository = true;
+        overview.lists_tools = true;
         overview.running = 2;
         overview.waiting = 1;
         let claude = SOURCES.iter().find(|source| source.name == "claude-code");

@@ -316,7 +316,7 @@ impl Picker {
             self.search();
         } else {
             self.say(
-                "No tool will delete a conversation in the next 7 days that has no copy here.",
+                "No conversation of this list will be deleted by its tool in the next 7 days.",
             );
         }
     }
