@@ -216,6 +216,7 @@ impl Watch {
             "session/set_config_option" => {
                 of::<v1::SetSessionConfigOptionResponse>("option", result)
             }
+            "session/options" => of::<v1::SessionOptionsResponse>("options", result),
             _ if self.wraps => Ok(()),
             method => Err(format!("a result for {method:?}, which is no method")),
         }

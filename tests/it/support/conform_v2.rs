@@ -72,6 +72,7 @@ pub(super) fn result(method: &str, result: &Value) -> Option<Result<(), String>>
         "session/set_config_option" => {
             of::<v2::SetSessionConfigOptionResponse>("v2 option", result)
         }
+        "session/options" => of::<v2::SessionOptionsResponse>("v2 options", result),
         "session/close" => of::<v2::CloseSessionResponse>("v2 close", result),
         "session/delete" => of::<v2::DeleteSessionResponse>("v2 delete", result),
         _ => return None,

@@ -35,8 +35,9 @@ pub use outlet::{Block, Cancel, EngineEvent, EventFilter, Outlet, Question, Spar
 pub use prompt::{Prompt, PromptEnd, StopReason};
 pub use upstream::{AgentListQuery, Foreign, InitializeOutcome, Introduction, Patience, Upstream};
 
-use crate::record::AgentPlace;
+use crate::json::{text_member, with_members};
 use crate::record::header::{Implementation, Workspace};
+use crate::record::{AgentPlace, CurrentSettings};
 use crate::sys::{Ids, SessionId, Timestamp};
 
 /// A boxed future that can move between threads.
@@ -63,6 +64,13 @@ pub trait Engine: Send + Sync + fmt::Debug {
     fn leave(&self, patience: Patience) -> BoxFuture<'static, ()> {
         tracing::trace!(?patience, "nothing to end");
         Box::pin(async {})
+    }
+
+    /// The modes, models and options with which a session would be opened, according to what its log says:
+    /// the members of a response, in the form of version 1.
+    fn recorded_options(&self, settings: &CurrentSettings) -> String {
+        tracing::trace!(agent = settings.agent, "no options");
+        "{}".to_owned()
     }
 
     /// The agent that answers the prompts, if the engine wraps one. Its conversations accept prompts
@@ -119,6 +127,25 @@ pub struct SessionConfig {
     /// The parameters of the request, verbatim. They may hold secrets, so they are kept in memory
     /// only, and are never shown.
     pub params: Secret,
+}
+
+/// The member of a request that opens a session with values for its options.
+const GIVEN_OPTIONS: &str = "configOptions";
+
+impl SessionConfig {
+    /// The values that the client has given options, as a JSON array.
+    pub fn given_options(&self) -> Option<String> {
+        let given = text_member(&self.params.0, GIVEN_OPTIONS);
+        given.filter(|given| *given != "null").map(str::to_owned)
+    }
+
+    /// Removes these values. They count for one request; after that, those that the user has chosen since.
+    pub fn remove_given_options(&mut self) {
+        if text_member(&self.params.0, GIVEN_OPTIONS).is_some() {
+            let others = with_members(&self.params.0, &[GIVEN_OPTIONS], &[]);
+            self.params = Secret(Arc::new(others.into()));
+        }
+    }
 }
 
 /// Text that must not be shown. It is overwritten in memory when it is dropped.
@@ -222,6 +249,8 @@ pub struct AttachOutcome {
     pub way: Option<&'static str>,
     /// Snapshots to be sent after the replay.
     pub snapshots: Block,
+    /// Records to be logged and not sent: the client learns of them from the answer.
+    pub info: Block,
     /// Names of updates in the log that no longer describe the current state.
     pub gone: Vec<&'static str>,
     /// The history of a session that the agent created without rejoin, as it is to be logged.

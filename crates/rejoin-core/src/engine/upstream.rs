@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::error::EngineError;
 use super::{BoxFuture, Caller, Engine};
-use crate::record::CurrentSettings;
 use crate::transport::ClientConnection;
 
 /// An agent that an engine wraps. Messages that rejoin does not implement are forwarded to the agent,
@@ -65,13 +64,6 @@ pub trait Upstream: Send + Sync {
     fn declares(&self, capability: &str) -> bool {
         tracing::trace!(capability, "no agent declares it");
         false
-    }
-
-    /// The result of `session/options` for a session that is not open, from what its log says: with the
-    /// choice of the agent, if there is one.
-    fn recorded_options(&self, settings: &CurrentSettings, result: String) -> String {
-        tracing::trace!(agent = settings.agent, "no choice of an agent");
-        result
     }
 
     /// Whether a session that rejoin does not have may be one of the agent's.

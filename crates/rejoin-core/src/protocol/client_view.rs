@@ -154,14 +154,13 @@ impl ClientView {
 
     /// Converts the engine's result of such a request. `mode` is the mode that was set.
     pub fn call_result(&mut self, method: &str, mode: Option<&str>, result: String) -> String {
-        if method == SESSION_OPTIONS && self.updates.is_some() && !self.is_native {
-            // The options of a start need not be the present ones.
-            return v2::answer(&result, None);
-        }
         let has_options = mode.is_some()
             || method == SESSION_SET_CONFIG_OPTION
                 && json::text_member(&result, "configOptions").is_some();
         match &mut self.updates {
+            Some(updates) if method == SESSION_OPTIONS && !self.is_native => {
+                updates.offered(&result)
+            }
             Some(updates) if has_options && !self.is_native => {
                 updates.options_result(&result, mode)
             }

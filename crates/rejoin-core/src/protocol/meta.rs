@@ -23,6 +23,10 @@ pub const INTERRUPTED: &str = "interrupted";
 pub const UPDATES: &str = "updates";
 /// The kind of `replayFrom` that begins a replay at a message.
 pub const FROM_MESSAGE: &str = "_rejoin/message";
+/// The id of the option that represents an agent's modes, where `mode` is not free for that.
+pub const MODE_CONFIG_ID: &str = "rejoin_mode";
+/// The id of the option that represents an agent's models.
+pub const MODEL_CONFIG_ID: &str = "rejoin_model";
 /// How `_rejoin/search` can look for something.
 pub const SEARCH_MODES: [&str; 3] = ["words", "substring", "regex"];
 

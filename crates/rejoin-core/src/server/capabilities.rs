@@ -53,7 +53,7 @@ fn search() -> Value {
 fn add_unstable(session: &mut Value) {
     session["fork"] = fork();
     session["list"] = json!({ "limit": {}, "changes": {}, "subscribe": {} });
-    for name in ["archive", "status", "title"] {
+    for name in ["archive", "options", "status", "title"] {
         session[name] = json!({});
     }
     session["rewind"] = json!({ "edit_prompt": true });

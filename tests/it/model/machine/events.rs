@@ -176,6 +176,7 @@ impl World {
                     agent_session_id: Some(number.clone()),
                     way: None,
                     snapshots: Block::of(Kind::Info, number),
+                    info: Block::default(),
                     gone: Vec::new(),
                     imported: match how {
                         AttachReason::Import => vec![block.clone(), block],

@@ -33,10 +33,12 @@ use crate::engine::{
     InitializeOutcome, Introduction, Opening, Patience, Upstream,
 };
 use crate::protocol::method;
+use crate::record::CurrentSettings;
 use crate::record::header::Implementation;
 use crate::transport::ClientConnection;
 
 use process::transport::AgentSource;
+use route::settings::AgentSettings;
 use session::agent_session::AgentSession;
 use session::not_found;
 use shared_agent::Agent;
@@ -113,6 +115,12 @@ impl WrappedEngine {
     }
 }
 
+/// The members of the response of an agent that has opened a session, as far as the session's log has them.
+pub fn answer_from_log(settings: &CurrentSettings) -> String {
+    let agent = settings.agent.as_deref().unwrap_or_default();
+    AgentSettings::response_from_log(settings, agent)
+}
+
 impl Engine for WrappedEngine {
     fn identity(&self) -> Implementation {
         let current = self.agent.current();
@@ -133,6 +141,10 @@ impl Engine for WrappedEngine {
     fn leave(&self, patience: Patience) -> BoxFuture<'static, ()> {
         let agent = self.agent.clone();
         Box::pin(async move { agent.leave(patience).await })
+    }
+
+    fn recorded_options(&self, settings: &CurrentSettings) -> String {
+        answer_from_log(settings)
     }
 
     fn upstream(&self) -> Option<&dyn Upstream> {

@@ -17,7 +17,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::agent::{DOWNLOAD_TIMEOUT, Policy, Program, WrappedEngine};
+use super::agent::{DOWNLOAD_TIMEOUT, Policy, Program, WrappedEngine, answer_from_log};
 use super::known::{self, AgentOrigin, FoundAgent};
 use super::process::Launch;
 use super::{
@@ -121,7 +121,7 @@ impl ChoiceEngine {
                 Some(own) => own.await?,
                 None => "{}".to_owned(),
             };
-            Ok(Options::offered(&found, &current, &own))
+            Ok(Options::new(&found, &current, None).offered(&own))
         })
     }
 }
@@ -259,6 +259,22 @@ impl Engine for ChoiceEngine {
         Box::pin(async move { while leaving.join_next().await.is_some() {} })
     }
 
+    fn recorded_options(&self, settings: &CurrentSettings) -> String {
+        let found = self.0.found();
+        let (chosen, answered) = (&settings.options, &settings.agent);
+        let chosen = chosen.as_deref().and_then(Options::chosen_in);
+        let current = found.iter().find(|found| match (&chosen, answered) {
+            (Some(id), _) => found.id == *id,
+            (None, Some(name)) => found.names().include(name),
+            (None, None) => false,
+        });
+        let recorded = answer_from_log(settings);
+        match current.or_else(|| self.0.default_of(&found).ok()) {
+            Some(current) => Options::new(&found, current, None).offered(&recorded),
+            None => recorded,
+        }
+    }
+
     fn upstream(&self) -> Option<&dyn Upstream> {
         Some(self)
     }
@@ -316,21 +332,6 @@ impl Upstream for ChoiceEngine {
         }
         let error = EngineError::unknown_method(method);
         Box::pin(async { Err(error) })
-    }
-
-    fn recorded_options(&self, settings: &CurrentSettings, result: String) -> String {
-        let found = self.0.found();
-        let chosen = settings.options.as_deref().and_then(Options::chosen_in);
-        let current = found.iter().find(|found| match (&chosen, &settings.agent) {
-            (Some(id), _) => found.id == *id,
-            (None, Some(name)) => found.names().include(name),
-            (None, None) => false,
-        });
-        let current = current.or_else(|| self.0.default_of(&found).ok());
-        match current {
-            Some(current) => Options::offered(&found, current, &result),
-            None => result,
-        }
     }
 
     fn notify(&self, method: &str, params: &str) {

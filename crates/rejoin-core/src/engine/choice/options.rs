@@ -13,6 +13,7 @@ use crate::engine::{AttachOutcome, Block, EngineEvent, EventFilter};
 use crate::json::{
     self, Members, Object, quoted, string_member, text_elements, text_member, with_members,
 };
+use crate::protocol::meta::{MODE_CONFIG_ID, MODEL_CONFIG_ID};
 use crate::protocol::{UpdateKind, method};
 use crate::record::Kind;
 use crate::sys::lock;
@@ -21,15 +22,12 @@ use crate::sys::lock;
 const AGENT: &str = "rejoin_agent";
 /// Its name; an option of an agent with this name gets the agent's name behind it.
 const NAME: &str = "Agent";
-/// The ids of the options that are the modes and the models.
-const MODE: &str = "rejoin_mode";
-const MODEL: &str = "rejoin_model";
 
 /// The options of one session with one agent.
 #[derive(Debug)]
 pub(super) struct Options(Mutex<OptionsState>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct OptionsState {
     /// The agents to choose from.
     choices: Vec<Value>,
@@ -79,12 +77,17 @@ impl Options {
         }))
     }
 
-    /// A result of `session/options` of the agent `current`, with the choice of the agent.
-    pub(super) fn offered(found: &[FoundAgent], current: &FoundAgent, result: &str) -> String {
-        let all = Self::new(found, current, None).with_all(result);
-        let list = text_member(&all, "configOptions").unwrap_or("[]");
+    /// A result of `session/options` of the agent, with the choice of the agent, and with the present modes
+    /// and models unless it has some.
+    pub(super) fn offered(&self, result: &str) -> String {
+        let mut state = self.lock().clone();
+        state.take(result);
         // Modes and models are options here.
-        with_members(result, &["modes", "models"], &[("configOptions", list)])
+        with_members(
+            result,
+            &["modes", "models"],
+            &[("configOptions", &state.merged())],
+        )
     }
 
     /// The agent that the values for the options of a request choose.
@@ -99,8 +102,8 @@ impl Options {
     pub(super) fn target(id: &str) -> OptionTarget {
         match id {
             AGENT => OptionTarget::Agent,
-            MODE => OptionTarget::Own(method::SESSION_SET_MODE, "modeId"),
-            MODEL => OptionTarget::Own(method::SESSION_SET_MODEL, "modelId"),
+            MODE_CONFIG_ID => OptionTarget::Own(method::SESSION_SET_MODE, "modeId"),
+            MODEL_CONFIG_ID => OptionTarget::Own(method::SESSION_SET_MODEL, "modelId"),
             _ => OptionTarget::Option,
         }
     }
@@ -156,15 +159,18 @@ impl Options {
         state.with_all(result)
     }
 
-    /// Adds all options to the agent's answer when it opened the session. Its snapshots have no
-    /// options: a replay ends with those in the log, and the answer has the current ones.
+    /// Adds all options to the agent's answer when it opened the session, and to what is logged. Its
+    /// snapshots have no options: a replay ends with those in the log, and the answer has the current ones.
     pub(super) fn attached(&self, mut attached: AttachOutcome) -> AttachOutcome {
         let mut state = self.lock();
         let answer = attached.answer.as_deref().unwrap_or("{}");
         state.take(answer);
         attached.answer = Some(state.with_all(answer));
+        attached.info = state.block(&attached.info);
         let options = UpdateKind::ConfigOptions;
-        attached.gone.retain(|name| *name != options.name());
+        if attached.info.is_empty() {
+            attached.gone.retain(|name| *name != options.name());
+        }
         let mut snapshots = Block::default();
         for entry in attached.snapshots.iter() {
             if UpdateKind::of(update_in(entry.payload).as_bytes()) != options {
@@ -274,15 +280,19 @@ impl OptionsState {
     /// All options, as JSON text.
     fn merged(&self) -> String {
         let own = text_elements(self.options.as_deref().unwrap_or("[]"));
-        let own = own.filter(|option| ![AGENT, MODE, MODEL].iter().any(|id| has_id(option, id)));
+        let own = own.filter(|option| {
+            ![AGENT, MODE_CONFIG_ID, MODEL_CONFIG_ID]
+                .iter()
+                .any(|id| has_id(option, id))
+        });
         let own: Vec<&str> = own.collect();
         let has = |category: &str| {
             let mut own = own.iter();
             own.any(|option| string_member(option, "category").as_deref() == Some(category))
         };
         let mut all = vec![self.agent_option().to_string()];
-        let modes = || option(MODE, "Mode", &self.modes, "Mode", "id");
-        let models = || option(MODEL, "Model", &self.models, "Model", "modelId");
+        let modes = || option(MODE_CONFIG_ID, "Mode", &self.modes, "Mode", "id");
+        let models = || option(MODEL_CONFIG_ID, "Model", &self.models, "Model", "modelId");
         all.extend((!has("mode")).then(modes).flatten());
         all.extend((!has("model")).then(models).flatten());
         all.extend(own.iter().map(|option| self.renamed(option)));

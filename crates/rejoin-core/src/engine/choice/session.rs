@@ -189,7 +189,7 @@ impl Conversation for ChoiceSession {
         Box::pin(async move {
             let called = call.await;
             if asks_options {
-                return Ok(shared.offered(&current, called));
+                return Ok(current.offered(called));
             }
             let mut called = shared.checked(&current, called).await?;
             called.info = current.options.block(&called.info);
@@ -225,18 +225,6 @@ impl Conversation for ChoiceSession {
 impl ChoiceSessionInner {
     fn current(&self) -> Option<Current> {
         lock(&self.current).clone()
-    }
-
-    /// The options with which a load would answer: those that the agent says, or else the present ones.
-    fn offered(&self, current: &Current, called: Result<Called, EngineError>) -> Called {
-        let result = match called {
-            Ok(called) => Options::offered(&self.agents.found(), &current.found, &called.result),
-            Err(_) => current.options.result(),
-        };
-        Called {
-            result,
-            ..Called::default()
-        }
     }
 
     /// The agent of the session; before it has one, that of its log, or else that of new sessions.
@@ -290,6 +278,7 @@ impl ChoiceSessionInner {
     /// to; then the one before it goes on.
     async fn open(&self, how: AttachReason) -> Result<AttachOutcome, EngineError> {
         let current = self.current_or_first()?;
+        lock(&self.config).remove_given_options();
         let attached = current.conversation.attach(how).await;
         let error = match &attached {
             Ok(attached) => attached.agent_error.as_deref(),
@@ -523,6 +512,18 @@ impl Current {
             attached.snapshots.push(Kind::Info, &change);
         }
         attached
+    }
+
+    /// The options with which a load would answer: those that the agent says, or else the present ones.
+    fn offered(&self, called: Result<Called, EngineError>) -> Called {
+        let result = match called {
+            Ok(called) => self.options.offered(&called.result),
+            Err(_) => self.options.result(),
+        };
+        Called {
+            result,
+            ..Called::default()
+        }
     }
 
     /// Closes the session in this agent, which is ended if no other session has it.

@@ -29,6 +29,7 @@ use crate::engine::{
 };
 use crate::json;
 use crate::protocol::Role;
+use crate::record::CurrentSettings;
 use crate::record::header::Implementation;
 use crate::sys::lock;
 
@@ -38,7 +39,7 @@ use tokio::task::JoinSet;
 use command::{DemoCommand, Parsed};
 use mcp::McpServers;
 use session::{SessionState, attached_elsewhere};
-use settings::NAME;
+use settings::{DemoSettings, NAME};
 use turn::{DemoTurn, Done, EarlyStop, Sent};
 
 /// The built-in engine.
@@ -82,6 +83,10 @@ impl Engine for LocalEngine {
         Arc::new(LocalConversation { opening, session })
     }
 
+    fn recorded_options(&self, settings: &CurrentSettings) -> String {
+        DemoSettings::restored(settings).answer()
+    }
+
     fn leave(&self, patience: Patience) -> BoxFuture<'static, ()> {
         let all = std::mem::take(&mut *lock(&self.servers));
         let mut ending: JoinSet<()> = JoinSet::new();
@@ -111,8 +116,11 @@ impl Conversation for LocalConversation {
     }
 
     fn attach(&self, how: AttachReason) -> BoxFuture<'static, Result<AttachOutcome, EngineError>> {
-        let opening = lock(&self.opening);
+        let mut opening = lock(&self.opening);
         let (history, config) = (opening.history.clone(), opening.config.clone());
+        if how != AttachReason::Elsewhere {
+            opening.config.remove_given_options();
+        }
         drop(opening);
         let session = self.session.clone();
         Box::pin(async move {
@@ -120,7 +128,7 @@ impl Conversation for LocalConversation {
                 return Ok(attached_elsewhere(&*history));
             }
             session.start_servers(&config).await;
-            let mut attached = session.attached(&*history);
+            let mut attached = session.attached(&*history, config.given_options().as_deref());
             let answers = [attached.answer.take(), session.servers.report()];
             attached.answer = json::joined(answers.iter().flatten());
             Ok(attached)

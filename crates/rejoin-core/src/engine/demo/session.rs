@@ -60,12 +60,22 @@ impl SessionState {
         Ok(called)
     }
 
-    /// The settings to report when the session is opened. Updates in the log from another agent
-    /// that had the session before are not sent again.
-    pub(super) fn attached(&self, history: &dyn History) -> AttachOutcome {
-        let settings = self.settings(history);
+    /// The settings to report when the session is opened, with the values that the client has given
+    /// options. Updates in the log from another agent that had the session before are not sent again.
+    pub(super) fn attached(&self, history: &dyn History, given: Option<&str>) -> AttachOutcome {
+        let before = self.settings(history);
+        let mut settings = before;
+        settings.give(given.unwrap_or("[]"));
+        *lock(&self.settings) = Some(settings);
+        let changes = settings.changes_since(before);
         let logged = history.current_settings();
-        let (mut outdated, snapshots) = settings.since(&logged);
+        let (mut outdated, mut snapshots) = settings.since(&logged);
+        // The client learns what it has given from the answer.
+        snapshots.retain(|snapshot| !changes.contains(snapshot));
+        if !changes.is_empty() {
+            outdated
+                .extend([UpdateKind::CurrentMode, UpdateKind::ConfigOptions].map(UpdateKind::name));
+        }
         // Our own commands are announced separately.
         outdated.push(UpdateKind::AvailableCommands.name());
         AttachOutcome {
@@ -76,6 +86,7 @@ impl SessionState {
                 .filter(|agent| agent != NAME)
                 .map(|_| continued_here()),
             snapshots: Block::of_all(Kind::Info, snapshots),
+            info: Block::of_all(Kind::Info, changes),
             gone: outdated,
             ..AttachOutcome::default()
         }

@@ -14,7 +14,7 @@ use crate::json;
 use crate::protocol::UpdateKind;
 use crate::protocol::error::{INVALID_PARAMS, name_of};
 use crate::protocol::meta::REJOIN;
-use crate::protocol::method::{SESSION_SET_CONFIG_OPTION, SESSION_SET_MODE};
+use crate::protocol::method::{SESSION_OPTIONS, SESSION_SET_CONFIG_OPTION, SESSION_SET_MODE};
 use crate::record::{CurrentSettings, Kind};
 
 use super::turn::json_line;
@@ -151,7 +151,37 @@ impl DemoSettings {
         (outdated, current)
     }
 
-    /// Serves `session/set_mode` or `session/set_config_option`.
+    /// Applies the values that a client gives options, in their order. Those that cannot be set are passed
+    /// over.
+    pub(super) fn give(&mut self, given: &str) {
+        for entry in json::text_elements(given).filter_map(json::tree) {
+            let kind = entry["type"].as_str();
+            if kind.is_none_or(|kind| kind == "id") && self.set_option(&entry).is_err() {
+                tracing::debug!("a value for an option is passed over");
+            }
+        }
+    }
+
+    /// The updates with what has changed since `before`.
+    pub(super) fn changes_since(self, before: Self) -> Vec<String> {
+        let mode = (self.mode != before.mode).then(|| self.mode_update());
+        let options = (self != before).then(|| self.options_update());
+        mode.into_iter().chain(options).collect()
+    }
+
+    fn set_option(&mut self, params: &Value) -> Result<(), EngineError> {
+        match member(params, "configId")? {
+            MODE_OPTION => self.mode = choose(&MODES, params, "value")?,
+            REPLIES_OPTION => self.replies = choose(&REPLIES, params, "value")?,
+            _ => {
+                let ids = format!("{MODE_OPTION}, {REPLIES_OPTION}");
+                return Err(unknown("configId", &ids));
+            }
+        }
+        Ok(())
+    }
+
+    /// Serves `session/set_mode`, `session/set_config_option` or `session/options`.
     pub(super) fn serve(&mut self, method: &str, params: &str) -> Result<Called, EngineError> {
         let params = json::tree(params).unwrap_or_default();
         let before = *self;
@@ -171,21 +201,13 @@ impl DemoSettings {
                 Ok(called)
             }
             SESSION_SET_CONFIG_OPTION => {
-                match member(&params, "configId")? {
-                    MODE_OPTION => self.mode = choose(&MODES, &params, "value")?,
-                    REPLIES_OPTION => self.replies = choose(&REPLIES, &params, "value")?,
-                    _ => {
-                        let ids = format!("{MODE_OPTION}, {REPLIES_OPTION}");
-                        return Err(unknown("configId", &ids));
-                    }
-                }
-                let result = json!({ "configOptions": self.options() });
+                self.set_option(&params)?;
                 let mut updates = Block::default();
                 if self.mode != before.mode {
                     updates.push(Kind::Info, &self.mode_update());
                 }
                 Ok(Called {
-                    result: result.to_string(),
+                    result: json!({ "configOptions": self.options() }).to_string(),
                     info: Block::of_all(
                         Kind::Info,
                         (*self != before).then(|| self.options_update()),
@@ -193,6 +215,10 @@ impl DemoSettings {
                     updates,
                 })
             }
+            SESSION_OPTIONS => Ok(Called {
+                result: self.answer(),
+                ..Called::default()
+            }),
             _ => Err(EngineError::unknown_method(method)),
         }
     }

@@ -29,7 +29,7 @@ pub use line::HEAD_V2;
 pub use modes::CHANGED as MODE_CHANGED;
 pub use permission::{permission, permission_outcome};
 pub use plan::ID as PLAN_ID;
-pub use settings::config_options;
+pub use settings::{config_options, mode_config_id};
 pub use workspace::workspace_params;
 
 use crate::json::{self, Member, Splice};
@@ -128,6 +128,12 @@ impl V2View {
             self.modes.set(mode);
         }
         answer(&self.modes.with_all(result), None)
+    }
+
+    /// Converts a result of `session/options`, which need not have the present options. The modes are the
+    /// present ones, unless it has some.
+    pub fn offered(&self, result: &str) -> String {
+        answer(&self.modes.with_modes(result), None)
     }
 
     /// Takes whole lines of version 1 (`session/update` notifications with their newlines) and

@@ -42,15 +42,22 @@ impl Modes {
 
     /// A result in the form of version 1, with the current options and modes.
     pub(super) fn with_all(&self, result: &str) -> String {
-        let modes = self.listed.as_deref().map(|listed| match &self.current {
-            Some(current) => Members::of(listed).with("currentModeId", current).text(),
-            None => listed.to_owned(),
-        });
         let mut all = Members::of(result).without(&["configOptions", "modes"]);
-        for (name, value) in [("configOptions", &self.options), ("modes", &modes)] {
-            if let Some(value) = value {
-                all.set(name, value);
-            }
+        if let Some(options) = &self.options {
+            all.set("configOptions", options);
+        }
+        self.with_modes(&all.text())
+    }
+
+    /// A result in the form of version 1, with the current modes unless it has some.
+    pub(super) fn with_modes(&self, result: &str) -> String {
+        let mut all = Members::of(result);
+        if let Some(listed) = &self.listed {
+            let modes = match &self.current {
+                Some(current) => Members::of(listed).with("currentModeId", current).text(),
+                None => listed.clone(),
+            };
+            all.set_default("modes", modes);
         }
         all.text()
     }

@@ -3,11 +3,10 @@
 use std::ops::Range;
 
 use crate::json::{self, Splice};
+use crate::protocol::meta::MODE_CONFIG_ID;
 
 /// The id of the option that represents the modes.
 const MODE: &str = "mode";
-/// The id of the option that represents the modes if another option has the id `mode`.
-const MODE_TOO: &str = "rejoin_mode";
 
 /// The `configOptions` of version 2: `options` is the array of version 1, as JSON text, and `modes`
 /// the object of a session's modes, which becomes an option unless one of category `mode` exists.
@@ -25,7 +24,7 @@ pub fn config_options(options: Option<&str>, modes: Option<&str>) -> Option<Stri
 }
 
 /// The id of the option that `modes` become in [`config_options`]; `None` if they do not.
-pub(super) fn mode_config_id(options: Option<&str>, modes: Option<&str>) -> Option<&'static str> {
+pub fn mode_config_id(options: Option<&str>, modes: Option<&str>) -> Option<&'static str> {
     let text = options.unwrap_or_default().as_bytes();
     let mut taken = false;
     if let Some(mut options) = json::elements(text, 0) {
@@ -38,7 +37,7 @@ pub(super) fn mode_config_id(options: Option<&str>, modes: Option<&str>) -> Opti
     }
     let modes = modes?.as_bytes();
     json::member(modes, 0, "currentModeId")?;
-    Some(if taken { MODE_TOO } else { MODE })
+    Some(if taken { MODE_CONFIG_ID } else { MODE })
 }
 
 fn is(text: &[u8], object: usize, key: &str, value: &[u8]) -> bool {

@@ -62,7 +62,9 @@ fn action(context: &ConnectionContext, request: &IncomingRequest) -> Result<Requ
             session::archive(context, false, params)
         }
         (SESSION_STATUS, _) if context.offers("status") => session::status(context, params),
-        (SESSION_OPTIONS, _) => options::serve(context, request),
+        (SESSION_OPTIONS, _) if context.wraps_agent() || context.offers("options") => {
+            options::serve(context, request)
+        }
         (SESSION_SET_CONFIG_OPTION | TOOL_CALL_CANCEL | TERMINAL_CANCEL, V2)
             if context.is_native() =>
         {

@@ -1,9 +1,9 @@
-//! `session/options` of a wrapped agent: the options with which a session would start.
+//! `session/options`: the options with which a session would start.
 
-use std::borrow::Cow;
+use serde::Deserialize;
 
-use crate::engine::{Upstream, begun};
-use crate::json::{self, string_member, with_members};
+use crate::engine::begun;
+use crate::json::{self, Members, text_member, with_members};
 use crate::protocol::{ProtocolVersion, v2};
 use crate::record::CurrentSettings;
 use crate::server::error::{self, Error};
@@ -13,10 +13,18 @@ use crate::transport::IncomingRequest;
 
 use super::action::RequestAction;
 use super::context::ConnectionContext;
-use super::forward;
+use super::forward::{self, to_session};
+use super::params::decode;
 
-/// Asks the agent. A session that is not open here is named to it by the agent's own id; if the agent has
-/// none for it, the log says what the options were. Opens nothing.
+#[derive(Deserialize)]
+struct Params {
+    #[serde(default, rename = "sessionId")]
+    session_id: Option<String>,
+}
+
+/// Asks the session or the agent. A session that is not open here is named to the agent by the agent's own
+/// id; if the agent has none for it, or there is no agent, the log says what the options were. Opens
+/// nothing.
 pub(super) fn serve(
     context: &ConnectionContext,
     request: &IncomingRequest,
@@ -26,36 +34,42 @@ pub(super) fn serve(
         params,
         responder,
     } = request;
-    let Some(agent) = context.upstream() else {
-        return forward::request(context, request);
-    };
-    let converts = context.version() == ProtocolVersion::V2 && !context.is_native();
-    let convert = move |result: String| {
-        if converts {
-            v2::answer(&result, None)
-        } else {
-            result
-        }
-    };
-    let mut params = Cow::from(params.as_str());
-    if let Some(name) = string_member(&params, "sessionId") {
-        let id = context.find(&name)?;
-        if context.registry().has(&id) {
+    let Some(name) = decode::<Params>(params)?.session_id else {
+        if context.wraps_agent() {
             return forward::request(context, request);
         }
-        if !context.exists(&id) {
-            return Err(error::not_found(&name));
-        }
-        let Some(own) = agents_id(context, &id) else {
-            let recorded = recorded(context, agent, &name, &id)?;
-            return Ok(RequestAction::Answer(convert(recorded)));
-        };
-        let named = with_members(&params, &[], &[("sessionId", &json::quoted(&own))]);
-        params = named.into();
+        let new = CurrentSettings::default();
+        return Ok(RequestAction::Answer(recorded(context, &new)));
+    };
+    let id = context.find(&name)?;
+    if context.registry().has(&id) {
+        return to_session(context, name, method, params);
     }
+    if !context.exists(&id) {
+        return Err(error::not_found(&name));
+    }
+    let agent = context.upstream();
+    let Some((agent, own)) = agent.zip(agents_id(context, &id)) else {
+        let settings = settings(context, &name, &id)?;
+        return Ok(RequestAction::Answer(recorded(context, &settings)));
+    };
+    let converts = context.version() == ProtocolVersion::V2 && !context.is_native();
+    // Agents of version 1 need not say their modes, which are an option in version 2.
+    let modes = converts.then(|| modes(context, &name, &id)).transpose()?;
+    let params = with_members(params, &[], &[("sessionId", &json::quoted(&own))]);
     let call = begun(context.call(agent, responder, method, &params));
     Ok(RequestAction::Later(Box::pin(async move {
-        (call.await.map(convert).map_err(Error::from), None)
+        let result = call.await.map(|result| match modes {
+            Some(modes) => {
+                let mut all = Members::of(&result);
+                if let Some(modes) = modes {
+                    all.set_default("modes", modes);
+                }
+                v2::answer(&all.text(), None)
+            }
+            None => result,
+        });
+        (result.map_err(Error::from), None)
     })))
 }
 
@@ -71,26 +85,34 @@ fn agents_id(context: &ConnectionContext, id: &SessionId) -> Option<String> {
         .map(|known| known.id)
 }
 
-/// The options according to the log, as the members of a result.
-fn recorded(
+/// The settings in the log of a session.
+fn settings(
     context: &ConnectionContext,
-    agent: &dyn Upstream,
     name: &str,
     id: &SessionId,
-) -> Result<String, Error> {
+) -> Result<CurrentSettings, Error> {
     let Some(store) = &context.deps().library.store else {
         return Err(error::not_found(name));
     };
     let scan = blocking(|| store.read(id)?.scan());
     let scan = scan.map_err(|error| error::refused(name, Refusal::from(error)))?;
-    let CurrentSettings {
-        options, answer, ..
-    } = &scan.settings;
-    let update = options.as_deref();
-    let update = update.map(|options| json::text_member(options, "update").unwrap_or(options));
-    let list = [update, answer.as_deref()].into_iter().flatten();
-    let mut lists = list.filter_map(|object| json::text_member(object, "configOptions"));
-    let list = lists.next().unwrap_or("[]");
-    let result = json::Object::new().raw("configOptions", list).end();
-    Ok(agent.recorded_options(&scan.settings, result))
+    Ok(scan.settings)
+}
+
+/// The modes in the log of a session.
+fn modes(context: &ConnectionContext, name: &str, id: &SessionId) -> Result<Option<String>, Error> {
+    let engine = &context.deps().engine;
+    let recorded = engine.recorded_options(&settings(context, name, id)?);
+    Ok(text_member(&recorded, "modes").map(str::to_owned))
+}
+
+/// The options of a session with these settings, as a result.
+fn recorded(context: &ConnectionContext, settings: &CurrentSettings) -> String {
+    let recorded = context.deps().engine.recorded_options(settings);
+    let mut all = Members::of(&recorded).without(&["models"]);
+    all.set_default("configOptions", "[]");
+    match context.version() {
+        ProtocolVersion::V1 => all.text(),
+        ProtocolVersion::V2 => v2::answer(&all.text(), None),
+    }
 }

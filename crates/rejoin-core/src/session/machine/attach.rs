@@ -1,5 +1,7 @@
 //! The transitions of a session when its engine has attached, or has failed to.
 
+use std::sync::Arc;
+
 use crate::engine::{AttachOutcome, Block, CloseReason};
 use crate::record::Kind;
 
@@ -8,6 +10,7 @@ use super::{Machine, Purpose};
 use crate::session::effect::{Batch, Effect, Notification};
 use crate::session::outcome::{Done, Refusal};
 use crate::session::request::AttachResult;
+use crate::store::Sync;
 
 impl<R> Machine<R> {
     /// The request that waits for the engine to attach.
@@ -48,6 +51,7 @@ impl<R> Machine<R> {
         match request {
             AttachRequest::New => {
                 let mut batch = self.create_log(&mut attached);
+                batch.extend(log_info(&mut attached));
                 batch.extend(introduce(
                     reply,
                     Done::Created(attached.answer),
@@ -60,6 +64,7 @@ impl<R> Machine<R> {
                 // The agent's copy is lost without this record, so it is synced like the rest.
                 let record = |payload: &String| Effect::synced(Kind::AgentSessionId, None, payload);
                 let mut batch: Batch<R> = attached.agent_session_id.iter().map(record).collect();
+                batch.extend(log_info(&mut attached));
                 batch.extend(introduce(
                     reply,
                     Done::Forked(attached.answer),
@@ -69,6 +74,7 @@ impl<R> Machine<R> {
             }
             AttachRequest::Import { replay } => {
                 let mut batch = self.create_log(&mut attached);
+                batch.extend(log_info(&mut attached));
                 self.imported = true;
                 if replay {
                     batch.push(self.replay(reply, attached));
@@ -84,6 +90,7 @@ impl<R> Machine<R> {
                 batch
             }
             AttachRequest::AfterReplay { was_open } => {
+                self.purpose = Purpose::Open;
                 let mut batch = keep(&mut attached);
                 batch.push(Effect::CatchUp(attached.snapshots, attached.gone));
                 self.lifecycle = Lifecycle::CatchingUp {
@@ -94,6 +101,7 @@ impl<R> Machine<R> {
                 batch
             }
             AttachRequest::Resume { .. } => {
+                self.purpose = Purpose::Log;
                 let mut batch = keep(&mut attached);
                 batch.extend(self.resume(reply, attached));
                 batch
@@ -194,12 +202,17 @@ fn introduce<R>(reply: R, done: Done, snapshots: Block) -> [Effect<R>; 3] {
     ]
 }
 
+/// Keeps what the engine has to record.
 fn keep<R>(attached: &mut AttachOutcome) -> Batch<R> {
-    let kept = attached
-        .agent_session_id
-        .take()
-        .map(Effect::KeepAgentSessionId);
-    kept.into_iter().collect()
+    let id = attached.agent_session_id.take();
+    let kept = id.map(Effect::KeepAgentSessionId);
+    kept.into_iter().chain(log_info(attached)).collect()
+}
+
+/// Logs what the client learns from the answer.
+fn log_info<R>(attached: &mut AttachOutcome) -> Option<Effect<R>> {
+    let info = std::mem::take(&mut attached.info);
+    (!info.is_empty()).then(|| Effect::Append(Arc::new(info), Sync::Buffered))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ fn attached() -> AttachOutcome {
         answer: Some("{}".to_owned()),
         agent_session_id: Some("i".to_owned()),
         snapshots: Block::of(Kind::Info, "s".to_owned()),
+        info: Block::of(Kind::Info, "n".to_owned()),
         gone: Vec::new(),
         imported: Vec::new(),
         listed: None,
@@ -53,7 +54,7 @@ fn a_fork_is_answered_when_the_engine_is_ready_and_its_id_is_kept() {
     for (result, expected, over) in [
         (
             Ok(attached()),
-            "append inner and sync, answer f: Forked(Some(\"{}\")), snapshots [\"s\"], commands",
+            "append inner and sync, append info, answer f: Forked(Some(\"{}\")), snapshots [\"s\"], commands",
             false,
         ),
         (Err(refused()), "release Refused, refuse f: no", true),
@@ -103,7 +104,7 @@ fn a_new_session_is_made_when_the_engine_is_ready_and_never_if_it_cannot_be() {
     for (result, expected, over) in [
         (
             Ok(attached()),
-            "create agent id, answer n: Created(Some(\"{}\")), snapshots [\"s\"], commands",
+            "create agent id, append info, answer n: Created(Some(\"{}\")), snapshots [\"s\"], commands",
             false,
         ),
         (Err(refused()), "release Refused, refuse n: no", true),
@@ -155,7 +156,7 @@ fn an_imported_session_is_written_whole_before_anything_is_shown() {
     assert!(machine.is_being_created());
     assert_eq!(
         effects!(machine, attached(Ok(imported()))),
-        "create agent id prompt update update, commands, snapshots [\"s\"], \
+        "create agent id prompt update update, append info, commands, snapshots [\"s\"], \
          answer i: Resumed(Some(\"{}\"))"
     );
 
@@ -164,7 +165,7 @@ fn an_imported_session_is_written_whole_before_anything_is_shown() {
     assert_eq!(machine.attaching(), Some(&"i"));
     assert_eq!(
         effects!(machine, attached(Ok(imported()))),
-        "create agent id prompt update update, replay"
+        "create agent id prompt update update, append info, replay"
     );
     assert_eq!(
         (machine.load_under_way(), machine.is_being_created()),
@@ -211,7 +212,7 @@ fn an_engine_that_may_want_a_sign_in_is_attached_before_the_replay() {
         "the front leaves it to the replay"
     );
     let begun = effects!(machine, attached(Ok(attached())));
-    assert_eq!(begun, "keep agent id, replay");
+    assert_eq!(begun, "keep agent id, append info, replay");
     assert_eq!(
         effects!(machine, replayed(Ok(()), true)),
         "catch up [\"s\"], commands, answer m: Loaded(Some(\"{}\"))",
@@ -277,12 +278,12 @@ fn the_answer_of_a_load_comes_from_the_engine() {
     effects!(machine, replayed(Ok(()), true));
     assert_eq!(
         effects!(machine, attached(Ok(attached()))),
-        "keep agent id, catch up [\"s\"], commands, answer l: Loaded(Some(\"{}\"))"
+        "keep agent id, append info, catch up [\"s\"], commands, answer l: Loaded(Some(\"{}\"))"
     );
     effects!(machine, request(Request::Resume("r", config())));
     assert_eq!(
         effects!(machine, attached(Ok(attached()))),
-        "keep agent id, commands, snapshots [\"s\"], answer r: Resumed(Some(\"{}\"))"
+        "keep agent id, append info, commands, snapshots [\"s\"], answer r: Resumed(Some(\"{}\"))"
     );
     assert_eq!(
         effects!(machine, attached(Ok(attached()))),
@@ -335,7 +336,7 @@ fn an_engine_that_attached_before_it_was_asked_to_stop_has_attached() {
     );
     assert_eq!(
         effects!(machine, attached(Ok(attached()))),
-        "keep agent id, catch up [\"s\"], commands, answer l: Loaded(Some(\"{}\")), cancel turns, withdraw"
+        "keep agent id, append info, catch up [\"s\"], commands, answer l: Loaded(Some(\"{}\")), cancel turns, withdraw"
     );
     assert_eq!(
         effects!(machine, finished("m", Ok(end_turn()))),
@@ -404,7 +405,10 @@ fn another_import_of_the_same_session_waits_for_the_first() {
     effects!(machine, request(Request::Delete("d")));
     effects!(machine, request(import("e", true)));
     let served = effects!(machine, attached(Ok(imported())));
-    assert_eq!(served, "create agent id prompt update update, replay");
+    assert_eq!(
+        served,
+        "create agent id prompt update update, append info, replay"
+    );
     let served = effects!(machine, replayed(Ok(()), true));
     assert!(
         served.ends_with("release Deleted, answer d: Deleted, prepare, attach Import"),

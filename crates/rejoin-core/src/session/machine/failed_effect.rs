@@ -16,7 +16,14 @@ impl<R> Machine<R> {
                 self.imported = false;
                 self.not_opened(refusal, Some(CloseReason::Refused))
             }
-            Purpose::Open if self.lifecycle.was_open() => self.not_opened(refusal, None),
+            Purpose::Open if self.lifecycle.was_open() => {
+                let replays = matches!(self.lifecycle, Lifecycle::CatchingUp { .. });
+                let mut batch = self.not_opened(refusal, None);
+                if replays {
+                    batch.extend(self.abandon_replay());
+                }
+                batch
+            }
             // Another process must not find the lock taken.
             Purpose::Open => self.not_opened(refusal, Some(CloseReason::Closed)),
             Purpose::FindKey => {

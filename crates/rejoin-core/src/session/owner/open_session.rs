@@ -217,16 +217,15 @@ impl OpenSession {
     /// Opens the engine's conversation again.
     pub(super) fn reopen_conversation(&mut self) {
         let (id, deps, client) = (&self.id, &self.deps, &self.client);
+        self.config.remove_given_options();
         (self.conversation, self.events) =
             open(id, deps, client, &self.history, &self.config, None);
     }
 
     /// Reconfigures the session.
     pub(in crate::session) fn configure(&mut self, config: SessionConfig) {
-        if self.config != config {
-            self.config = config.clone();
-            self.conversation.reconfigure(config);
-        }
+        self.config = config.clone();
+        self.conversation.reconfigure(config);
     }
 
     /// Has the engine attach.

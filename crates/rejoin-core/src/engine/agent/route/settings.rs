@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::json as text;
 use crate::json::text_member;
-use crate::protocol::{UpdateKind, method};
+use crate::protocol::meta::{MODE_CONFIG_ID, MODEL_CONFIG_ID};
+use crate::protocol::{UpdateKind, method, v2};
 use crate::record::CurrentSettings;
 
 use crate::json::with_members;
@@ -62,14 +63,36 @@ impl AgentSettings {
         }
     }
 
-    /// The client wants these values, in an array as the request that opens a session has it.
-    pub(in crate::engine::agent) fn prefer(&mut self, given: &str) {
-        let given = text::tree(given).unwrap_or_default();
-        for entry in given.as_array().into_iter().flatten() {
-            if let Some(id) = id(entry) {
-                self.options.insert(id.to_owned(), entry["value"].clone());
-            }
+    /// What a client wants by one entry of the values that it gives options. `answer` is the agent's
+    /// response: where modes or models are shown as an option, its id sets them.
+    pub(in crate::engine::agent) fn given(entry: &str, answer: &str) -> Self {
+        let mut wanted = Self::default();
+        let entry = text::tree(entry).unwrap_or_default();
+        let (Some(id), value) = (id(&entry), &entry["value"]) else {
+            return wanted;
+        };
+        let has_known_type = match entry["type"].as_str() {
+            None | Some("id") => value.is_string(),
+            Some(kind) => kind == "boolean" && value.is_boolean(),
+        };
+        if !has_known_type {
+            return wanted;
         }
+        let list = text_member(answer, "configOptions");
+        let own = text::text_elements(list.unwrap_or("[]"));
+        let is_own = own
+            .filter_map(text::tree)
+            .any(|option| self::id(&option) == Some(id));
+        let mode = v2::mode_config_id(list, text_member(answer, "modes"));
+        let named = value.as_str().map(str::to_owned);
+        if !is_own && mode.is_some_and(|mode| id == mode || id == MODE_CONFIG_ID) {
+            wanted.mode = named;
+        } else if !is_own && id == MODEL_CONFIG_ID {
+            wanted.model = named;
+        } else {
+            wanted.options.insert(id.to_owned(), value.clone());
+        }
+        wanted
     }
 
     fn set_options(&mut self, list: &str) {
@@ -115,8 +138,13 @@ impl AgentSettings {
         Some(update)
     }
 
-    /// The agent has refused this request since the session has the setting, whatever it has reported.
-    pub(in crate::engine::agent) fn set_already(&mut self, method: &str, params: &str) {
+    /// The agent has refused this request since the session has the setting, whatever it has reported. Returns
+    /// the payload of its `info` record.
+    pub(in crate::engine::agent) fn set_already(
+        &mut self,
+        method: &str,
+        params: &str,
+    ) -> Option<String> {
         let mut list = self
             .list
             .as_deref()
@@ -129,7 +157,7 @@ impl AgentSettings {
             }
         }
         let result = json!({ "configOptions": list }).to_string();
-        self.apply_request(method, params, &result);
+        self.apply_request(method, params, &result)
     }
 
     /// The requests that restore these settings in a session that the agent has just opened with this

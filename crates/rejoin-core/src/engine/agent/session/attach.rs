@@ -3,12 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
-use crate::engine::{
-    AttachOutcome, AttachReason, Block, EngineError, EngineEvent, Secret, SessionConfig,
-};
-use crate::protocol::{method, v2};
+use crate::engine::{AttachOutcome, AttachReason, Block, EngineError, EngineEvent, SessionConfig};
+use crate::protocol::{UpdateKind, method, v2};
 use crate::record::Kind;
 use crate::record::metadata::{SYSTEM_PROMPT, system_prompt};
 use crate::sys::lock;
@@ -27,10 +24,7 @@ use crate::engine::agent::route::settings::{self, AgentSettings};
 use crate::engine::agent::wire::connection::AgentConnection;
 use crate::engine::agent::wire::extensions::for_client;
 use crate::engine::agent::wire::list;
-use crate::json::{text_member, with_members};
-
-/// The member of a request that opens a session with values for its options.
-const CONFIG_OPTIONS: &str = "configOptions";
+use crate::json::with_members;
 
 /// A session that the agent has opened.
 struct Restoration {
@@ -42,39 +36,8 @@ struct Restoration {
     hand_over: Option<HandOver>,
     /// The agent's session that it could not open, and that is tried again next time.
     instead: Option<String>,
-    /// The values that the client has given options.
-    given: Option<String>,
-}
-
-impl Restoration {
-    /// A session that has its whole conversation in the agent.
-    fn new(restored: Restored, settings: AgentSettings, key: String) -> Self {
-        Self {
-            restored,
-            settings,
-            key,
-            hand_over: None,
-            instead: None,
-            given: None,
-        }
-    }
-
-    /// Gives options of a session that was just created the values that the client wants.
-    async fn set_given(
-        &mut self,
-        connection: &Arc<AgentConnection>,
-        given: String,
-        limit: Duration,
-    ) {
-        let mut wanted = self.settings.clone();
-        wanted.prefer(&given);
-        let Restored {
-            session_id, answer, ..
-        } = &self.restored;
-        let restored = restore::restore_settings(connection, session_id, answer, &wanted, limit);
-        (self.restored.answer, self.settings) = restored.await;
-        self.given = Some(given);
-    }
+    /// What has changed by the values that the client has given options.
+    given: Vec<String>,
 }
 
 impl AgentSessionInner {
@@ -111,24 +74,24 @@ impl AgentSessionInner {
             None => config.params.0.to_string(),
         };
         let key = key(&params);
-        let given = text_member(&params, CONFIG_OPTIONS).filter(|given| *given != "null");
-        let given = given.map(str::to_owned);
-        if given.is_some() {
-            // The values count for this request; after that, those that the user has chosen since.
-            let mut own = lock(&self.config);
-            own.params = Secret::new(&with_members(&own.params.0, &[CONFIG_OPTIONS], &[]));
-        }
+        let given = config.given_options();
+        lock(&self.config).remove_given_options();
         if let Some(live) = self.live()
             && (live.key == key && !restore::is_held_elsewhere(&live.answer)
                 || lock(&live.turns).running > 0)
         {
-            let answer = lock(&self.settings).apply(&live.answer);
-            return Ok(match given {
-                Some(given) => self.set_given(&live, answer, &given).await,
-                None => AttachOutcome {
-                    answer: Some(answer),
-                    ..AttachOutcome::default()
-                },
+            let before = lock(&self.settings).clone();
+            let opened = (before.apply(&live.answer), before);
+            let (connection, session_id) = (&live.connection, &live.session_id);
+            let (given, limit) = (given.as_deref(), self.policy.load_timeout);
+            let (answer, settings, given) =
+                restore::give(connection, session_id, given, opened, limit).await;
+            if !given.is_empty() {
+                *lock(&self.settings) = settings;
+            }
+            return Ok(AttachOutcome {
+                answer: Some(answer),
+                ..with_given(&live.route, &given)
             });
         }
         let connection = self.agent.connection().await?;
@@ -143,15 +106,7 @@ impl AgentSessionInner {
                 let normalizer = IdNormalizer::new(self.opening.ids.clone());
                 let route = self.route(&connection, normalizer, HashMap::new());
                 let restored = restore::create(&connection, self.task(params, &route)).await?;
-                let mut settings = AgentSettings::default();
-                settings.opened(&restored.answer);
-                let mut restoration = Restoration::new(restored, settings, key);
-                if let Some(given) = given {
-                    // An agent may pass over what it does not know.
-                    restoration
-                        .set_given(&connection, given, self.policy.load_timeout)
-                        .await;
-                }
+                let restoration = self.created(&connection, restored, given, key).await;
                 Ok(self.attached(connection, route, restoration))
             }
             AttachReason::Again | AttachReason::Fork => {
@@ -159,8 +114,33 @@ impl AgentSessionInner {
                 self.reattach(connection, params, given, key, how, strategy)
                     .await
             }
-            AttachReason::Import => self.import(connection, &config, key).await,
+            AttachReason::Import => self.import(connection, &config, given, key).await,
             AttachReason::Elsewhere => Ok(self.recorded_state()),
+        }
+    }
+
+    /// A session that rejoin has no log of yet, with the values that the client gives options.
+    async fn created(
+        &self,
+        connection: &Arc<AgentConnection>,
+        restored: Restored,
+        given: Option<String>,
+        key: String,
+    ) -> Restoration {
+        let mut settings = AgentSettings::default();
+        settings.opened(&restored.answer);
+        let opened = (restored.answer.clone(), settings);
+        let (session_id, limit) = (&restored.session_id, self.policy.load_timeout);
+        // An agent may pass over what it does not know.
+        let (answer, settings, given) =
+            restore::give(connection, session_id, given.as_deref(), opened, limit).await;
+        Restoration {
+            restored: Restored { answer, ..restored },
+            settings,
+            key,
+            hand_over: None,
+            instead: None,
+            given,
         }
     }
 
@@ -185,36 +165,6 @@ impl AgentSessionInner {
             params,
             route,
             limit: self.policy.load_timeout,
-        }
-    }
-
-    /// Gives options of an open session the values that the client wants.
-    async fn set_given(&self, live: &LiveSession, answer: String, given: &str) -> AttachOutcome {
-        let before = lock(&self.settings).clone();
-        let mut wanted = before.clone();
-        wanted.prefer(given);
-        let limit = self.policy.load_timeout;
-        let (connection, session_id) = (&live.connection, &live.session_id);
-        let (answer, settings) =
-            restore::restore_settings(connection, session_id, &answer, &wanted, limit).await;
-        let (changed, _) = settings.changes_since(&before);
-        let is_changed = !changed.is_empty();
-        let changed = changed.into_iter().map(|update| live.route.payload(update));
-        let snapshots = Block::of_all(live.route.snapshot_kind(), changed);
-        *lock(&self.settings) = settings;
-        let restored = Restored {
-            how: live.how,
-            session_id: session_id.clone(),
-            answer,
-            snapshots: Vec::new(),
-        };
-        let version = connection.capabilities().version.clone();
-        let record = restored.record(self.agent.name(), version.as_deref(), None, Some(given));
-        AttachOutcome {
-            answer: Some(restored.answer),
-            agent_session_id: is_changed.then_some(record),
-            snapshots,
-            ..AttachOutcome::default()
         }
     }
 
@@ -363,12 +313,11 @@ impl AgentSessionInner {
         let instead = instead.filter(|session_id| *session_id != restored.session_id);
         let (session_id, answer) = (&restored.session_id, &restored.answer);
         let limit = self.policy.load_timeout;
-        let mut wanted = replayed.settings.clone();
-        if let Some(given) = given {
-            wanted.prefer(given);
-        }
-        let (answer, settings) =
-            restore::restore_settings(&connection, session_id, answer, &wanted, limit).await;
+        let wanted = &replayed.settings;
+        let opened =
+            restore::restore_settings(&connection, session_id, answer, wanted, limit).await;
+        let (answer, settings, given) =
+            restore::give(&connection, session_id, given, opened, limit).await;
         // A log of an earlier version does not have the modes and options that the agent reports.
         let reported = settings::reported(&restored.answer).is_some();
         let unrecorded = self.opening.history.current_settings().answer.is_none();
@@ -378,10 +327,8 @@ impl AgentSessionInner {
             || reported && unrecorded
             || replayed.own.is_rewound;
         let (changed, gone) = settings.changes_since(&replayed.settings);
-        // The options that the client has given are recorded with the agent's answer.
-        let new = new || given.is_some() && !changed.is_empty();
         let mut restored = Restored { answer, ..restored };
-        let changed = changed.into_iter();
+        let changed = changed.into_iter().filter(|update| !given.contains(update));
         restored
             .snapshots
             .extend(changed.map(|update| route.payload(update)));
@@ -391,10 +338,10 @@ impl AgentSessionInner {
             key,
             hand_over,
             instead,
-            given: given.map(str::to_owned),
+            given,
         };
         let mut attached = self.attached(connection, route, restoration);
-        attached.gone = gone;
+        attached.gone.extend(gone);
         if !new {
             attached.agent_session_id = None;
         }
@@ -405,6 +352,7 @@ impl AgentSessionInner {
         &self,
         connection: Arc<AgentConnection>,
         config: &SessionConfig,
+        given: Option<String>,
         key: String,
     ) -> Result<AttachOutcome, EngineError> {
         let ids = self.opening.ids.clone();
@@ -414,9 +362,7 @@ impl AgentSessionInner {
         let listed = list::look_up(&connection, &config.name, Some(cwd));
         let (imported, listed) = tokio::join!(import(&connection, config, task, ids), listed);
         let (restored, block) = imported?;
-        let mut settings = AgentSettings::default();
-        settings.opened(&restored.answer);
-        let restoration = Restoration::new(restored, settings, key);
+        let restoration = self.created(&connection, restored, given, key).await;
         let mut attached = self.attached(connection, route, restoration);
         let entry = listed.entry();
         let title = entry.title.and_then(|title| of_imported(&block, &title));
@@ -449,12 +395,8 @@ impl AgentSessionInner {
         let restored = Restored { answer, ..restored };
         let snapshots = Block::of_all(route.snapshot_kind(), restored.snapshots.iter().cloned());
         let version = connection.capabilities().version.clone();
-        let session_id = restored.record(
-            self.agent.name(),
-            version.as_deref(),
-            instead.as_deref(),
-            given.as_deref(),
-        );
+        let session_id = restored.record(self.agent.name(), version.as_deref(), instead.as_deref());
+        let given = with_given(&route, &given);
         *lock(&self.last_id) = Some(restored.session_id.clone());
         *lock(&self.settings) = settings;
         *lock(&self.live) = Some(LiveSession {
@@ -474,10 +416,7 @@ impl AgentSessionInner {
             agent_session_id: Some(session_id),
             way: Some(restored.how.as_str()),
             snapshots,
-            gone: Vec::new(),
-            imported: Vec::new(),
-            listed: None,
-            agent_error: None,
+            ..given
         }
     }
 
@@ -491,12 +430,25 @@ impl AgentSessionInner {
         if let Some(session_id) = attached.agent_session_id {
             block.push(Kind::AgentSessionId, &session_id);
         }
-        for snapshot in attached.snapshots.iter() {
+        for snapshot in attached.info.iter().chain(attached.snapshots.iter()) {
             block.push(snapshot.kind, snapshot.payload);
         }
         if !block.is_empty() {
             self.opening.out.send(EngineEvent::Block(block)).await?;
         }
         Ok(())
+    }
+}
+
+/// The values that the client has given options were set, with these changes: they are logged, and the client
+/// learns of them from the answer.
+fn with_given(route: &SessionRoute, given: &[String]) -> AttachOutcome {
+    let payloads = given.iter().map(|update| route.payload(update.clone()));
+    let kinds = given.iter().map(|update| UpdateKind::of(update.as_bytes()));
+    let snapshots = kinds.filter(|kind| kind.is_snapshot());
+    AttachOutcome {
+        info: Block::of_all(route.snapshot_kind(), payloads),
+        gone: snapshots.map(UpdateKind::name).collect(),
+        ..AttachOutcome::default()
     }
 }

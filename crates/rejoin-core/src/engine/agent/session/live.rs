@@ -220,7 +220,7 @@ impl LiveSession {
                 snapshots: Vec::new(),
             };
             let version = connection.capabilities().version;
-            let record = restored.record(&live.agent, version.as_deref(), None, None);
+            let record = restored.record(&live.agent, version.as_deref(), None);
             // If the session was closed, it goes on from a briefing.
             route.send(Block::of(Kind::AgentSessionId, record)).await;
         });

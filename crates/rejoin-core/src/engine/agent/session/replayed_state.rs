@@ -11,7 +11,6 @@ use crate::sys::Ids;
 
 use super::hand_over::BriefingReason;
 use super::logged_prompts::LoggedPrompts;
-use super::restored::GIVEN;
 use crate::engine::agent::ids::IdNormalizer;
 use crate::engine::agent::process::names::NameMatch;
 use crate::engine::agent::route::name_of;
@@ -180,9 +179,6 @@ impl ReplayedState {
                     self.recorded = name;
                     self.holder = None;
                     self.opened(record.payload);
-                    if let Some(given) = text_member(record.payload, GIVEN) {
-                        self.settings.prefer(given);
-                    }
                 } else {
                     self.other.clone_from(&name);
                     self.holder = name;

@@ -12,8 +12,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::engine::{EngineError, Outlet};
-use crate::json::{self, string_member, text_member, with_members};
-use crate::protocol::method;
+use crate::json::{self, string_member, text_elements, text_member, with_members};
+use crate::protocol::{UpdateKind, method};
 use crate::sys::Ids;
 
 use super::logged_prompts::LoggedPrompts;
@@ -21,7 +21,7 @@ use super::not_found::{is_not_found, is_unsupported};
 use super::restored::{RestoreMethod, Restored};
 use crate::engine::agent::ids::IdNormalizer;
 use crate::engine::agent::members::{of_session, with_session};
-use crate::engine::agent::route::settings::AgentSettings;
+use crate::engine::agent::route::settings::{AgentSettings, SettingRequest};
 use crate::engine::agent::route::{ReplayedWords, SessionRoute};
 use crate::engine::agent::shared_agent::Agent;
 use crate::engine::agent::wire::awaited::Awaited;
@@ -491,23 +491,59 @@ pub(super) async fn restore_settings(
     let mut now = AgentSettings::default();
     now.opened(answer);
     for request in before.restore_requests(answer) {
-        let mut params = request.params;
-        params["sessionId"] = session_id.into();
-        let params = params.to_string();
-        let set = connection.request(request.method, &params).outcome();
-        match tokio::time::timeout(limit, set).await {
-            Ok(Ok(result)) => {
-                now.apply_request(request.method, &params, &result);
-            }
-            // What the agent has reported of it is not so.
-            Ok(Err(error)) if is_so_already(&error) => now.set_already(request.method, &params),
-            Ok(Err(error)) => {
-                tracing::warn!(method = request.method, %error, "could not restore a setting");
-            }
-            Err(_) => tracing::warn!(method = request.method, "timed out restoring a setting"),
-        }
+        set(connection, session_id, request, limit, &mut now).await;
     }
     (now.apply(answer), now)
+}
+
+/// Gives the settings of a session the values that the client wants, in their order: each as if the client
+/// set it then. What the agent does not offer is passed over. Returns the payloads of `info` records, too.
+pub(super) async fn give(
+    connection: &Arc<AgentConnection>,
+    session_id: &str,
+    given: Option<&str>,
+    (mut answer, mut now): (String, AgentSettings),
+    limit: Duration,
+) -> (String, AgentSettings, Vec<String>) {
+    let mut changes: Vec<String> = Vec::new();
+    for entry in text_elements(given.unwrap_or("[]")) {
+        for request in AgentSettings::given(entry, &answer).restore_requests(&answer) {
+            let change = set(connection, session_id, request, limit, &mut now).await;
+            if let Some(change) = change {
+                // Each has all options.
+                let kind = |update: &str| UpdateKind::of(update.as_bytes());
+                changes.retain(|earlier| kind(earlier) != kind(&change));
+                changes.push(change);
+            }
+            answer = now.apply(&answer);
+        }
+    }
+    (answer, now, changes)
+}
+
+/// Sets a setting, and notes it in `now` if the agent has accepted that. Returns the payload of its `info`
+/// record.
+async fn set(
+    connection: &Arc<AgentConnection>,
+    session_id: &str,
+    request: SettingRequest,
+    limit: Duration,
+    now: &mut AgentSettings,
+) -> Option<String> {
+    let mut params = request.params;
+    params["sessionId"] = session_id.into();
+    let params = params.to_string();
+    let set = connection.request(request.method, &params).outcome();
+    match tokio::time::timeout(limit, set).await {
+        Ok(Ok(result)) => return now.apply_request(request.method, &params, &result),
+        // What the agent has reported of it is not so.
+        Ok(Err(error)) if is_so_already(&error) => return now.set_already(request.method, &params),
+        Ok(Err(error)) => {
+            tracing::warn!(method = request.method, %error, "could not restore a setting");
+        }
+        Err(_) => tracing::warn!(method = request.method, "timed out restoring a setting"),
+    }
+    None
 }
 
 /// Whether an agent refuses a setting because the session has it.

@@ -5,9 +5,6 @@ use serde_json::json;
 use crate::engine::agent::route::settings;
 use crate::json::with_members;
 
-/// The member of an `inner` record with the values that the client has given options as it opened the session.
-pub(super) const GIVEN: &str = "given";
-
 /// How a session was opened in the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RestoreMethod {
@@ -60,13 +57,12 @@ pub(super) struct Restored {
 
 impl Restored {
     /// The payload of an `inner` record for the log. `instead` is the agent's session that it could not
-    /// open, and that is tried again next time; `given` are the values that the client has given options.
+    /// open, and that is tried again next time.
     pub(super) fn record(
         &self,
         agent: &str,
         version: Option<&str>,
         instead: Option<&str>,
-        given: Option<&str>,
     ) -> String {
         let mut payload = json!({
             "id": self.session_id,
@@ -76,10 +72,10 @@ impl Restored {
         if let Some(instead) = instead {
             payload["instead"] = instead.into();
         }
-        let reported = settings::reported(&self.answer);
-        let answer = reported.as_deref().map(|reported| ("answer", reported));
-        let given = given.map(|given| (GIVEN, given));
-        let members: Vec<_> = answer.into_iter().chain(given).collect();
-        with_members(&payload.to_string(), &[], &members)
+        let payload = payload.to_string();
+        match settings::reported(&self.answer) {
+            Some(reported) => with_members(&payload, &[], &[("answer", &reported)]),
+            None => payload,
+        }
     }
 }
