@@ -381,6 +381,70 @@ mod tests {
     }
 
     #[test]
+    fn a_value_is_given_to_what_is_shown_as_an_option() {
+        let given = |entry: &str, answer: &str| {
+            let requests = AgentSettings::given(entry, answer).restore_requests(answer);
+            let mut requests = requests.iter();
+            requests.next().map(|request| request.params.to_string())
+        };
+        let own = ANSWER.replace("\"style\"", "\"mode\"");
+        let category = ANSWER.replace("\"id\":\"style\"", "\"id\":\"style\",\"category\":\"mode\"");
+        for (entry, answer, expected) in [
+            (
+                r#"{"configId":"mode","value":"code"}"#,
+                ANSWER,
+                Some(r#"{"modeId":"code"}"#),
+            ),
+            (
+                r#"{"configId":"rejoin_mode","value":"code"}"#,
+                ANSWER,
+                Some(r#"{"modeId":"code"}"#),
+            ),
+            (
+                r#"{"configId":"rejoin_model","value":"m2"}"#,
+                ANSWER,
+                Some(r#"{"modelId":"m2"}"#),
+            ),
+            (r#"{"configId":"mode","value":"none"}"#, ANSWER, None),
+            (
+                r#"{"configId":"mode","value":"b"}"#,
+                &own,
+                Some(r#"{"configId":"mode","value":"b"}"#),
+            ),
+            (r#"{"configId":"mode","value":"code"}"#, &own, None),
+            (
+                r#"{"configId":"rejoin_mode","value":"code"}"#,
+                &own,
+                Some(r#"{"modeId":"code"}"#),
+            ),
+            (r#"{"configId":"mode","value":"code"}"#, &category, None),
+            (
+                r#"{"configId":"style","type":"id","value":"b"}"#,
+                ANSWER,
+                Some(r#"{"configId":"style","value":"b"}"#),
+            ),
+            (
+                r#"{"configId":"style","type":"_x","value":"b"}"#,
+                ANSWER,
+                None,
+            ),
+            (
+                r#"{"configId":"style","type":"boolean","value":true}"#,
+                ANSWER,
+                None,
+            ),
+            (r#"{"configId":"loud","value":"true"}"#, ANSWER, None),
+            ("7", ANSWER, None),
+        ] {
+            assert_eq!(
+                given(entry, answer).as_deref(),
+                expected,
+                "{entry} {answer}"
+            );
+        }
+    }
+
+    #[test]
     fn a_log_has_the_settings_of_a_session() {
         let mode = r#"{"sessionUpdate":"current_mode_update","currentModeId":"code"}"#;
         let list = r#"[{"id":"style","currentValue":"b"}]"#;
