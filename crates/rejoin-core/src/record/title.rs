@@ -307,7 +307,7 @@ fn visible_words(text: impl Iterator<Item = char>) -> String {
     text::one_line(visible).take(MAX_WORDS).collect()
 }
 
-/// What was kept of [`visible_words`], in that form, whatever has become of it.
+/// What was kept of `visible_words`, in that form, whatever has become of it.
 pub fn kept_words(words: String) -> String {
     if is_plain(&words, MAX_WORDS) {
         return words;
