@@ -31,13 +31,16 @@ git add --all
 git -c user.name=rejoin -c user.email= commit --quiet --message=copy
 ln -s "$root/target" target
 
-cargo build --quiet --locked --release
+(cd "$root" && cargo build --quiet --locked --release)
 packaging/share/build target/release/rejoin target/share
-# Packs that program: a build with the profile of a release, for a target that is named, would compile
-# all of it again.
+# Packs that program: a build of this copy, with the profile of a release and for a target that is named,
+# would compile all of it again.
+cargo=$(command -v cargo)
 mkdir "$work/bin"
 cat >"$work/bin/cargo" <<END
 #!/usr/bin/env bash
+set -o pipefail
+if [[ \$1 != build ]]; then exec "$cargo" "\$@"; fi
 arguments=()
 while ((\$#)); do
     case \$1 in
@@ -49,7 +52,8 @@ while ((\$#)); do
     esac
     shift
 done
-exec "$(command -v cargo)" "\${arguments[@]}"
+cd "$root"
+"$cargo" "\${arguments[@]}" | sed "s#path+file://$root#path+file://$work/tree#"
 END
 chmod +x "$work/bin/cargo"
 export CARGO="$work/bin/cargo" PATH="$work/bin:$PATH"
