@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::command::command;
+#[cfg(target_os = "linux")]
 use crate::support::terminal::Terminal;
 
 /// `rejoin serve`, and a client of it.

@@ -29,6 +29,7 @@ impl Terminal {
     }
 
     /// The path of its device.
+    #[cfg(target_os = "linux")]
     pub(crate) fn name(&self) -> &OsStr {
         &self.name
     }
