@@ -111,10 +111,8 @@ pub(super) fn scan(
         activity: Activity::default(),
         settings: CurrentSettings::default(),
     };
-    if let Some(rewinds) = records.rewinds() {
-        // A key belongs to its prompt, wherever that is now.
-        scan.keys = rewinds.keys.clone();
-    }
+    // A key belongs to its prompt, wherever that is now: that of a log with rewinds is looked for in all of it.
+    let keys = records.rewinds().map(|rewinds| rewinds.keys.clone());
     while let Some(is_good) = records
         .next_with(file, |entry| {
             visit(entry);
@@ -126,6 +124,9 @@ pub(super) fn scan(
             let noted = records.bad_payload(file);
             noted.map_err(StoreError::disk("read", file.path()))?;
         }
+    }
+    if let Some(keys) = keys {
+        scan.keys = keys;
     }
     scan.next_seq = records.next_seq();
     scan.end = records.end();

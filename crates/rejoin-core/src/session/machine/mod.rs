@@ -247,6 +247,7 @@ impl<R> Machine<R> {
                     Kind::Update | Kind::UpdateParams | Kind::UpdateV2
                 ) {
                     self.turns.calls.update(entry.payload);
+                    self.turns.note_updates();
                 }
             }
         }

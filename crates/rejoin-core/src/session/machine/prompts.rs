@@ -258,6 +258,7 @@ impl<R> Machine<R> {
         let id = turn.overlaps.then_some(&*turn.message_id);
         // A repetition of the prompt runs it then.
         let is_unsent = turn.is_keyed
+            && !turn.has_updates
             && matches!(&result, Err(Refusal::Engine(error)) if error.is_of_unsent_prompt());
         batch.push(if is_unsent {
             let payload = json::with_members(&end, &[], &[(UNSENT, "true")]);

@@ -18,6 +18,8 @@ pub(super) struct Turn<R> {
     pub(super) message_id: String,
     /// Whether the prompt has an idempotency key.
     pub(super) is_keyed: bool,
+    /// Whether anything was said or done while it ran.
+    pub(super) has_updates: bool,
     /// The reply that the turn's end is sent to. `None` if the prompt was answered when it was
     /// logged.
     pub(super) reply: Option<R>,
@@ -118,11 +120,19 @@ impl<R> Turns<R> {
         self.running.push(Turn {
             message_id,
             is_keyed,
+            has_updates: false,
             reply,
             repeats: Vec::new(),
             stop: None,
             overlaps,
         });
+    }
+
+    /// Something was said or done, in whichever of them.
+    pub(super) fn note_updates(&mut self) {
+        for turn in &mut self.running {
+            turn.has_updates = true;
+        }
     }
 
     /// The running turn of this prompt.
