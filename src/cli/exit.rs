@@ -20,7 +20,7 @@ pub(super) const DAMAGED: u8 = 5;
 /// The client has stopped reading, and not all of it was answered.
 pub(super) const UNREAD: u8 = 6;
 
-/// What is added to the number of a signal that has ended the command, as shells do.
+/// The number that shells add to the number of the signal that has ended a command.
 #[cfg(unix)]
 pub(super) const SIGNALLED: u8 = 128;
 

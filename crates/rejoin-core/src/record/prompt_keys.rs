@@ -85,13 +85,12 @@ impl PromptKeys {
                 }
             }
             (Kind::End, id) => {
-                let is_unsent = is_unsent(payload);
                 let prompts = &mut self.prompts;
                 self.open.retain(|place| {
                     let prompt = &mut prompts[*place];
                     let is_its = id.is_none_or(|id| prompt.message_id == id);
                     if is_its {
-                        prompt.has_begun &= !is_unsent;
+                        prompt.has_begun &= !is_unsent(payload);
                         prompt.end = Some(payload.to_owned());
                     }
                     !is_its

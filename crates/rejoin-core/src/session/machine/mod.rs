@@ -241,14 +241,18 @@ impl<R> Machine<R> {
             return Vec::new();
         }
         if !self.turns.is_empty() {
+            let mut has_updates = false;
             for entry in block.iter() {
                 if matches!(
                     entry.kind,
                     Kind::Update | Kind::UpdateParams | Kind::UpdateV2
                 ) {
                     self.turns.calls.update(entry.payload);
-                    self.turns.note_updates();
+                    has_updates = true;
                 }
+            }
+            if has_updates {
+                self.turns.note_updates();
             }
         }
         self.purpose = Purpose::Log;
