@@ -115,23 +115,14 @@ pub(super) fn parts_of(name: &str) -> Option<Vec<&str>> {
     (splits && parts.len() <= MOST_PARTS).then_some(parts)
 }
 
-/// The pairs of kinds between which a part may begin, one bit for each.
-const BEGIN: u16 = pair(LOWER, UPPER)
-    | pair(LOWER, DIGIT)
-    | pair(UPPER, UPPER)
-    | pair(UPPER, DIGIT)
-    | pair(DIGIT, LOWER)
-    | pair(DIGIT, UPPER);
-
-const fn pair(before: u8, kind: u8) -> u16 {
-    1 << (4 * before + kind)
-}
-
 /// Whether a part of a name, and not a name, begins with a byte of this kind, which comes between
 /// one of the kind `before` and `next`. It is called for nearly every byte.
 fn begins_part(before: u8, kind: u8, next: Option<&u8>) -> bool {
-    BEGIN & pair(before, kind) != 0
-        && ((before, kind) != (UPPER, UPPER) || next.is_some_and(u8::is_ascii_lowercase))
+    match (before, kind) {
+        (LOWER, UPPER | DIGIT) | (UPPER, DIGIT) | (DIGIT, LOWER | UPPER) => true,
+        (UPPER, UPPER) => next.is_some_and(u8::is_ascii_lowercase),
+        _ => false,
+    }
 }
 
 /// Whether a part of a name begins with `c`.
